@@ -1,0 +1,69 @@
+"""Log lines: an event name and fields, pretty on a terminal, JSON otherwise.
+
+A line never carries an address, a token, a key or a payload: ids, words, counts and durations only.
+"""
+
+import contextlib
+import logging
+import sys
+from typing import Any, TextIO, cast
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
+
+
+def get_logger() -> FilteringBoundLogger:
+    """A logger; bind it at module level, ``configure`` may come later."""
+    return cast(FilteringBoundLogger, structlog.get_logger())
+
+
+def configure(json: bool | None = None, level: str = "info") -> None:
+    """Send every log line of the process to standard error, from ``level`` on.
+
+    ``json`` None means: pretty when standard error is a terminal. Lines of the libraries (the standard
+    ``logging``) are taken along from *warning* on.
+    """
+    as_json = not sys.stderr.isatty() if json is None else json
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=not as_json and sys.stderr.isatty())]
+    if as_json:
+        last = [structlog.processors.format_exc_info, _render_json]
+    stderr = cast(TextIO, _Stderr())
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=stderr),
+        cache_logger_on_first_use=False,
+    )
+    of_libraries = logging.StreamHandler(stderr)
+    of_libraries.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [of_libraries]
+    root.setLevel(logging.WARNING)
+
+
+class _Stderr:
+    """Standard error as it is at the moment of writing; a reader that went away stops no work."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
+def _render_json(_logger: Any, _method: str, event: EventDict) -> str:
+    return msgspec.json.encode(event, enc_hook=str).decode()
