@@ -1,0 +1,1 @@
+"""The processes of Waybill, each scaled on its own."""

@@ -1,0 +1,1 @@
+"""What the services have in common: the vocabulary at the top, and below it one package per concern."""

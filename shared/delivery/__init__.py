@@ -1,0 +1,1 @@
+"""The engine: claim, attempt, verdict, settle; one loop for every channel."""

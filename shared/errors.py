@@ -1,0 +1,77 @@
+"""The errors of Waybill, one class per meaning.
+
+WaybillError
+├── Problem                 reaches an HTTP client as problem+json (shared/web/problems.py)
+├── SettingsError           every wrong setting of this process, at once
+├── TenantFileError         every mistake of one tenant file, at once
+├── RenderError             a template failed on this payload
+├── PublishUnconfirmed      the broker did not confirm; the row in Postgres still says what to do
+├── SealError               a sealed value does not open under any master key
+└── StoreUnavailable        Postgres did not answer in time, or not at all
+"""
+
+from dataclasses import dataclass
+
+
+class WaybillError(Exception):
+    """Any error of our own."""
+
+
+class SettingsError(WaybillError):
+    """Settings this process cannot start with; ``mistakes`` has one line each, naming the variable."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+class RenderError(WaybillError):
+    """A template failed on this payload; the text names the template, the line and the variable."""
+
+
+class PublishUnconfirmed(WaybillError):
+    """A message was not confirmed by the broker: it may or may not have been taken."""
+
+
+class SealError(WaybillError):
+    """A sealed value opens under none of the master keys."""
+
+
+class StoreUnavailable(WaybillError):
+    """Postgres could not be reached, or did not answer within its time."""
+
+
+class TenantFileError(WaybillError):
+    """A tenant file that cannot be applied; ``mistakes`` has one line each, ``file:line:column path: what``."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One mistake in a request: a JSON pointer ('' for the whole body), a stable code and a sentence."""
+
+    pointer: str
+    code: str
+    detail: str
+
+
+class Problem(WaybillError):
+    """An answer other than success: an HTTP status, a stable ``code`` and every mistake found."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: list[FieldError] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors or []
+        self.headers = headers or {}

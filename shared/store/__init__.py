@@ -1,0 +1,1 @@
+"""All SQL of Waybill: one module per table, the migrations, and the embedded Postgres."""
