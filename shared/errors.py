@@ -3,8 +3,10 @@
 WaybillError
 ├── Problem                 reaches an HTTP client as problem+json (shared/web/problems.py)
 ├── SettingsError           every wrong setting of this process, at once
+├── CannotStart             a server of our own cannot run here; one line, with what mends it
 ├── TenantFileError         every mistake of one tenant file, at once
 ├── RenderError             a template failed on this payload
+├── UnknownEventType        the tenant has no such event type (any more)
 ├── PublishUnconfirmed      the broker did not confirm; the row in Postgres still says what to do
 ├── SealError               a sealed value does not open under any master key
 └── StoreUnavailable        Postgres did not answer in time, or not at all
@@ -25,8 +27,16 @@ class SettingsError(WaybillError):
         self.mistakes = mistakes
 
 
+class CannotStart(WaybillError):
+    """A server this process brings along cannot run here; the text is one line that says what mends it."""
+
+
 class RenderError(WaybillError):
     """A template failed on this payload; the text names the template, the line and the variable."""
+
+
+class UnknownEventType(WaybillError):
+    """The tenant's file has no event type of this name, or not any more."""
 
 
 class PublishUnconfirmed(WaybillError):

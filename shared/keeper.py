@@ -15,8 +15,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypedDict
 
 PR_SET_PDEATHSIG = 1
+_START_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,13 @@ class Ending:
     seconds: float
 
 
+class _Order(TypedDict):
+    command: list[str]
+    account: tuple[int, int] | None
+    endings: list[tuple[int, float]]
+    lock: int | None
+
+
 class KeptProcess:
     """A running server and the keeper that ends it when this process is gone."""
 
@@ -50,10 +59,10 @@ class KeptProcess:
         held_lock: int | None = None,
     ) -> None:
         """Start ``command``; its output is appended to ``log``, and it keeps ``held_lock`` open while it lives."""
-        order = {
+        order: _Order = {
             "command": [str(part) for part in command],
-            "account": None if account is None else [account.user_id, account.group_id],
-            "endings": [[int(ending.signal), ending.seconds] for ending in endings],
+            "account": None if account is None else (account.user_id, account.group_id),
+            "endings": [(int(ending.signal), ending.seconds) for ending in endings],
             "lock": held_lock,
         }
         self._patience = sum(ending.seconds for ending in endings) + 2
@@ -97,31 +106,31 @@ class KeptProcess:
             self._keeper.wait()
 
     def _read_pid(self) -> int:
-        assert self._keeper.stdout is not None
-        ready, _, _ = select.select([self._keeper.stdout], [], [], 30)
-        line = self._keeper.stdout.readline() if ready else b""
+        line = b""
+        report = self._keeper.stdout
+        if report is not None and select.select([report], [], [], _START_SECONDS)[0]:
+            line = report.readline()
         if not line:
             self.stop()
             raise OSError("the server could not be started")
         return int(line)
 
 
-def _obey(order: dict[str, object]) -> int:
+def _obey(order: _Order) -> int:
     """The keeper's life: start the server, report its pid, and end it when the pipe from our parent closes."""
     # A real function, not SIG_IGN: an ignored signal would stay ignored in the server.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    account, lock, command = order["account"], order["lock"], order["command"]
-    assert isinstance(command, list)
-    as_account: dict[str, object] = {}
-    if isinstance(account, list):
-        as_account = {"user": account[0], "group": account[1], "extra_groups": []}
-    server: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload]
-        command,
+    as_account: dict[str, Any] = {}
+    if order["account"] is not None:
+        user_id, group_id = order["account"]
+        as_account = {"user": user_id, "group": group_id, "extra_groups": []}
+    server = subprocess.Popen(  # noqa: S603 - what our parent ordered
+        order["command"],
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         stderr=sys.stderr,
-        pass_fds=(lock,) if isinstance(lock, int) else (),
+        pass_fds=() if order["lock"] is None else (order["lock"],),
         preexec_fn=_end_with_keeper(),
         start_new_session=True,
         **as_account,
@@ -133,7 +142,7 @@ def _obey(order: dict[str, object]) -> int:
     return code
 
 
-def _end_when_orphaned(server: "subprocess.Popen[bytes]", endings: list[tuple[int, float]]) -> None:
+def _end_when_orphaned(server: subprocess.Popen[bytes], endings: list[tuple[int, float]]) -> None:
     while os.read(0, 1):
         pass
     for number, seconds in endings:
@@ -153,7 +162,7 @@ def _kill_group(leader: int) -> None:
         return
 
 
-def _end_with_keeper() -> "Callable[[], None] | None":
+def _end_with_keeper() -> Callable[[], None] | None:
     """What makes the server end when even the keeper is killed: only Linux can."""
     if sys.platform != "linux":
         return None
