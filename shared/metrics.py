@@ -1,0 +1,69 @@
+"""What a process counts for Prometheus. No label ever carries a tenant, a recipient or an id."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+PlatformCollector(registry=REGISTRY)
+GCCollector(registry=REGISTRY)
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+events_accepted = Counter(
+    "waybill_events_accepted",
+    "Events that got a 202; result is new, replayed or scheduled.",
+    ["result"],
+    registry=REGISTRY,
+)
+request_seconds = Histogram(
+    "waybill_http_request_seconds",
+    "Time to answer a request, by the route's template.",
+    ["method", "route", "status"],
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+announcements = Counter(
+    "waybill_announcements",
+    "Messages that tell the router of new events; result is confirmed or unconfirmed.",
+    ["result"],
+    registry=REGISTRY,
+)
+wakes = Counter(
+    "waybill_wakes",
+    "Wakes by channel; result is sent, lost or received.",
+    ["channel", "result"],
+    registry=REGISTRY,
+)
+events_routed = Counter(
+    "waybill_events_routed",
+    "Events that left the router, by the status they got.",
+    ["status"],
+    registry=REGISTRY,
+)
+jobs_claimed = Counter(
+    "waybill_jobs_claimed",
+    "Jobs claimed, by channel.",
+    ["channel"],
+    registry=REGISTRY,
+)
+attempts = Counter(
+    "waybill_attempts",
+    "Attempts by channel and verdict.",
+    ["channel", "verdict"],
+    registry=REGISTRY,
+)
+attempt_seconds = Histogram(
+    "waybill_attempt_seconds",
+    "Time one attempt took, by channel.",
+    ["channel"],
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+oldest_due_seconds = Gauge(
+    "waybill_oldest_due_seconds",
+    "How long the oldest due job of a channel has been waiting.",
+    ["channel"],
+    registry=REGISTRY,
+)

@@ -1,0 +1,1 @@
+"""HTTP: servers, strict reading, authentication and problems."""

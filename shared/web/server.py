@@ -1,0 +1,129 @@
+"""HTTP servers as parts: uvicorn under our own signals, on a socket that is bound before anything starts."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from shared.errors import WaybillError
+from shared.lifecycle import Part
+from shared.logs import get_logger
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+log = get_logger()
+
+GRACEFUL_SECONDS = 5
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the 60 s of common load balancers: the side that reuses a connection must be the one to close it."""
+
+
+class CannotListen(WaybillError):
+    """An address that cannot be listened on: taken (``errno`` EADDRINUSE), not ours, or not allowed."""
+
+    def __init__(self, host: str, port: int, cause: OSError) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {cause.strerror or cause}")
+        self.host = host
+        self.port = port
+        self.errno = cause.errno
+
+
+@dataclass(frozen=True)
+class HttpPart(Part):
+    """A part that answers HTTP on ``port`` (the one it really got where 0 was asked for)."""
+
+    port: int
+
+
+def http_part(
+    name: str, app: "ASGI3Application", host: str, port: int, *, started: asyncio.Event | None = None
+) -> HttpPart:
+    """A part that serves ``app``; ``started`` is set once it answers.
+
+    The port is taken at once, so that a busy one (CannotListen) is known before anything runs; it belongs
+    to the part until its run has ended. Open requests get five seconds after the stop.
+    """
+    bound = _bind(host, port)
+    port = bound.getsockname()[1]
+
+    async def run(stop: asyncio.Event) -> None:
+        server = _Server(name, app, stop, started)
+        # uvicorn closes what it is given; the port stays ours in case the part has to start again.
+        listening = bound.dup()
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            server.close_listeners()
+            listening.close()
+            if stop.is_set():
+                bound.close()
+
+    return HttpPart(name, run, port)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+    except OSError as exc:
+        raise CannotListen(host, port, exc) from exc
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as exc:
+        bound.close()
+        raise CannotListen(host, port, exc) from exc
+    return bound
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that leaves signals alone, follows ``stop`` and never calls ``sys.exit``."""
+
+    def __init__(self, name: str, app: "ASGI3Application", stop: asyncio.Event, started: asyncio.Event | None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="on",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=GRACEFUL_SECONDS,
+            )
+        )
+        self._name = name
+        self._stop = stop
+        self._when_started = started
+        self.servers: list[asyncio.base_events.Server] = []
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing: the process has its own handlers."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, and say so."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as exc:
+            raise RuntimeError(f"the application of {self._name} did not start") from exc
+        host, port = (sockets or [])[0].getsockname()[:2]
+        log.info("http.listening", part=self._name, host=host, port=port)
+        if self._when_started is not None:
+            self._when_started.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to end; asked ten times a second."""
+        self.should_exit = self.should_exit or self._stop.is_set()
+        return await super().on_tick(counter)
+
+    def close_listeners(self) -> None:
+        """Stop listening, also when the run was cut off."""
+        for server in self.servers:
+            server.close()
