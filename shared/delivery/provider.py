@@ -1,6 +1,6 @@
 """What a channel's provider must be able to do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
@@ -9,6 +9,17 @@ from shared.content import Content
 from shared.ids import EventId, JobId, ScopeId, job_uuid
 from shared.tenant import ScopedTenant
 from shared.verdict import Verdict
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an attempt has come, readable when it is cut off.
+
+    ``handed_over``: the provider may have everything it needs to deliver. It sets this before the last byte
+    leaves, so that a cut-off attempt is never taken for one that certainly did not go out.
+    """
+
+    handed_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,7 @@ class Parcel:
     tenant: ScopedTenant
     attempt: int
     possible_duplicate: bool
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def stable_id(self) -> UUID:
@@ -41,7 +53,10 @@ class Provider(Protocol):
     """The word stored in ``attempts.provider``."""
 
     async def send(self, parcel: Parcel) -> Verdict:
-        """What became of one attempt. The caller bounds it by the attempt timeout and may cancel it."""
+        """What became of one attempt.
+
+        The caller bounds it by the attempt timeout and may cancel it: then ``parcel.progress`` says how far it came.
+        """
 
     async def close(self) -> None:
         """Give back every connection."""

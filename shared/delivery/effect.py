@@ -1,0 +1,69 @@
+"""From verdict to effect: what one round means for its job. Pure, and the only place that decides it."""
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import assert_never
+
+from shared.job import JobReason, JobStatus
+from shared.retry import UNKNOWN_LIMITS, Terms, wait_unanswered
+from shared.store.claim import Claim
+from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
+
+SMALLINT_MAX = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The job's next state: PENDING comes due again after ``delay`` (None: at once, a release).
+
+    ``counted``: whether the round counts against the limit; ``unanswered`` and ``unknowns`` are the new values.
+    """
+
+    status: JobStatus
+    reason: JobReason
+    delay: timedelta | None
+    counted: bool
+    unanswered: int
+    unknowns: int
+
+
+def effect_of(verdict: Verdict, claim: Claim, terms: Terms, rng: random.Random) -> Effect:
+    """What ``verdict`` does to the job of ``claim``. Expiry is not decided here: the store's clock does that."""
+    rounds = claim.attempts + 1
+    match verdict:
+        case Delivered():
+            return Effect(JobStatus.SENT, JobReason.NONE, None, True, 0, claim.unknowns)
+        case Rejected(reason=reason):
+            return Effect(JobStatus.FAILED, reason, None, True, 0, claim.unknowns)
+        case Deferred() if rounds >= claim.max_attempts:
+            return Effect(JobStatus.FAILED, JobReason.EXHAUSTED, None, True, 0, claim.unknowns)
+        case Deferred(retry_after=retry_after):
+            wait = terms.retry.wait_after(rounds, retry_after, rng)
+            return Effect(JobStatus.PENDING, JobReason.NONE, wait, True, 0, claim.unknowns)
+        case NoVerdict(handed_over=True):
+            return _effect_of_silence_after_handover(claim, terms, rng)
+        case NoVerdict() | SenderBlocked():
+            silences = min(claim.unanswered + 1, SMALLINT_MAX)
+            wait = wait_unanswered(silences, rng)
+            return Effect(JobStatus.PENDING, JobReason.NONE, wait, False, silences, claim.unknowns)
+        case _:
+            assert_never(verdict)
+
+
+def released(claim: Claim) -> Effect:
+    """The job of ``claim`` was not touched: due again at once, nothing counted."""
+    return Effect(JobStatus.PENDING, JobReason.NONE, None, False, claim.unanswered, claim.unknowns)
+
+
+def failed_unsent(claim: Claim, reason: JobReason) -> Effect:
+    """The job of ``claim`` ends without an attempt."""
+    return Effect(JobStatus.FAILED, reason, None, False, claim.unanswered, claim.unknowns)
+
+
+def _effect_of_silence_after_handover(claim: Claim, terms: Terms, rng: random.Random) -> Effect:
+    unknowns = min(claim.unknowns + 1, SMALLINT_MAX)
+    if terms.on_unknown == "hold" or unknowns >= UNKNOWN_LIMITS[claim.channel]:
+        return Effect(JobStatus.FAILED, JobReason.UNKNOWN_OUTCOME, None, False, claim.unanswered, unknowns)
+    wait = wait_unanswered(unknowns, rng)
+    return Effect(JobStatus.PENDING, JobReason.NONE, wait, False, claim.unanswered, unknowns)

@@ -1,0 +1,68 @@
+"""Whose turn it is: the lanes known to have due jobs, and how many of each the next claim may take."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from shared.channel import Channel
+from shared.ids import ScopeId
+from shared.job import Lane
+from shared.store.claim import Head, Share, discover
+from shared.store.database import Database
+
+DISCOVERY_SECONDS = 1.0
+DISCOVERY_COST_FACTOR = 20
+"""A discovery may cost a twentieth of the time at most, however many scopes there are."""
+FRESH_LANES = (Lane.TRANSACTIONAL, Lane.BULK)
+"""The lanes new jobs are in: a wake speaks of new jobs only."""
+
+Key = tuple[ScopeId, Lane]
+
+
+class Rounds:
+    """The lanes with due jobs as this process knows them: from wakes at once, from discovery every second."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._heads: dict[Key, Head] = {}
+        self._next_discovery = 0.0
+        self._turn = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is a lane to take from."""
+        return bool(self._heads)
+
+    def add_woken(self, scope_ids: Iterable[ScopeId]) -> None:
+        """Look at the fresh lanes of ``scope_ids`` in the next claim."""
+        for scope_id in scope_ids:
+            for lane in FRESH_LANES:
+                self._heads.setdefault((scope_id, lane), Head(scope_id, lane, None))
+
+    async def discover_if_due(self, database: Database) -> None:
+        """Ask the table where due jobs are, at most once a second and for a twentieth of the time."""
+        began = time.monotonic()
+        if began < self._next_discovery:
+            return
+        async with database.hot() as pg:
+            heads = await discover(pg, self._channel)
+        ended = time.monotonic()
+        self._next_discovery = ended + max(DISCOVERY_SECONDS, DISCOVERY_COST_FACTOR * (ended - began))
+        self._heads |= {(head.scope_id, head.lane): head for head in heads}
+
+    def shares(self, free: int) -> list[Share]:
+        """Equal parts of ``free`` slots, lower lanes first, beginning with another scope each time."""
+        self._turn += 1
+        heads = sorted(self._heads.values(), key=lambda head: head.lane)
+        start = self._turn % len(heads) if len(heads) > free else 0
+        turn = (heads[start:] + heads[:start])[:free]
+        part, left = divmod(free, len(turn)) if turn else (0, 0)
+        return [Share(head, part + (place < left)) for place, head in enumerate(turn)]
+
+    def note_taken(self, shares: Sequence[Share], taken: Iterable[Key]) -> None:
+        """Forget the lanes that gave less than their share: they are empty until the next wake or discovery."""
+        counts: dict[Key, int] = {}
+        for key in taken:
+            counts[key] = counts.get(key, 0) + 1
+        for share in shares:
+            key = (share.head.scope_id, share.head.lane)
+            if counts.get(key, 0) < share.quota:
+                self._heads.pop(key, None)

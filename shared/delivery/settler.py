@@ -1,0 +1,128 @@
+"""Writes reports in batches, and does not rest until each is written."""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import asyncpg
+
+from shared.channel import Channel
+from shared.errors import StoreUnavailable
+from shared.logs import get_logger
+from shared.store.database import Database
+from shared.store.settle import Report, Settled, settle_if_claimed, settle_without_attempt
+
+log = get_logger()
+
+BATCH = 200
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    report: Report
+    since: float = field(default_factory=time.monotonic)
+
+
+class Settler:
+    """The one writer of a worker's reports.
+
+    Batching is natural: a report is written at once when nothing is being written, and what arrives meanwhile
+    goes with the next statement. ``is_behind`` says that claiming has to wait.
+    """
+
+    def __init__(self, database: Database, channel: Channel, lease: timedelta) -> None:
+        self._database = database
+        self._channel = channel
+        self._behind_after = lease.total_seconds() / 4
+        self._waiting: deque[_Waiting] = deque()
+        self._writing: list[_Waiting] = []
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._failing = False
+
+    def submit(self, report: Report) -> None:
+        """Have ``report`` written."""
+        self._waiting.append(_Waiting(report))
+        self._arrived.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last write failed, or the oldest unwritten report is older than a quarter of the lease."""
+        oldest = self._writing or self._waiting
+        return self._failing or (bool(oldest) and time.monotonic() - oldest[0].since > self._behind_after)
+
+    def close(self) -> None:
+        """Nothing more is submitted: ``run`` returns once everything is written."""
+        self._closed = True
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Write reports as they arrive, until closed and empty."""
+        while not (self._closed and not self._waiting):
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._waiting:
+                self._writing = self._take_batch()
+                await self._write([waiting.report for waiting in self._writing])
+                self._writing = []
+
+    def _take_batch(self) -> list[_Waiting]:
+        # One statement applies one report a job: a second one of the same job waits for the next.
+        batch: dict[int, _Waiting] = {}
+        while self._waiting and len(batch) < BATCH and self._waiting[0].report.job_id not in batch:
+            waiting = self._waiting.popleft()
+            batch[waiting.report.job_id] = waiting
+        return list(batch.values())
+
+    async def _write(self, reports: list[Report]) -> None:
+        try:
+            await self._write_when_possible(reports)
+        except asyncpg.PostgresError:
+            log.exception("delivery.settle_failed", channel=self._channel, count=len(reports))
+            for report in reports:
+                await self._write_alone(report)
+
+    async def _write_alone(self, report: Report) -> None:
+        try:
+            await self._write_when_possible([report])
+        except asyncpg.PostgresError:
+            log.exception("delivery.attempt_not_recorded", job=report.job_id, attempts=_described(report))
+            await self._write_status_alone(report)
+
+    async def _write_status_alone(self, report: Report) -> None:
+        try:
+            async with self._database.hot() as pg:
+                self._note(await settle_without_attempt(pg, self._channel, report))
+        except (asyncpg.PostgresError, StoreUnavailable):
+            # The lease still holds the job; when it ends, another round finds out what the row says.
+            log.exception("delivery.report_lost", job=report.job_id, status=report.status)
+
+    async def _write_when_possible(self, reports: list[Report]) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                async with self._database.hot() as pg:
+                    self._note(await settle_if_claimed(pg, self._channel, reports))
+                self._failing = False
+                return
+            except StoreUnavailable as exc:
+                self._failing = True
+                log.warning("delivery.settle_waits", channel=self._channel, count=len(reports), error=str(exc))
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _note(self, settled: list[Settled]) -> None:
+        for one in settled:
+            if one.act != "applied":
+                log.warning("delivery.report_not_applied", job=one.job_id, act=one.act, status=one.status)
+
+
+def _described(report: Report) -> list[dict[str, object]]:
+    return [
+        {"verdict": row.verdict, "code": row.code, "provider_id": row.provider_id, "at": row.started_at.isoformat()}
+        for row in report.attempts
+    ]

@@ -1,0 +1,142 @@
+"""The claim loop of a channel that talks to a provider: claim, attempt, settle, for ever."""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shared.channel import Channel
+from shared.delivery.attempt import Conditions, attempt
+from shared.delivery.provider import Provider
+from shared.delivery.rounds import Rounds
+from shared.delivery.settler import Settler
+from shared.delivery.wake import Doorbell, jittered
+from shared.errors import StoreUnavailable
+from shared.lifecycle import Heart
+from shared.logs import get_logger
+from shared.store.claim import Claim, claim
+from shared.store.database import Database
+from shared.tenantfile.current import Tenants
+
+log = get_logger()
+
+FINISH_SECONDS = 5.0
+"""How long an attempt may go on after the stop; then it is cut off and says how far it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How one worker claims: ``slots`` sends at once, each under ``attempt_timeout`` within a ``lease``.
+
+    A send starts only while ``lease`` − ``attempt_timeout`` − ``margin`` has not passed since the claim.
+    """
+
+    channel: Channel
+    name: str
+    slots: int
+    lease: timedelta
+    attempt_timeout: timedelta
+    margin: timedelta
+    poll_busy: timedelta
+    poll_idle: timedelta
+
+
+class Worker:
+    """One claim loop. ``bell`` is rung by the bus; a poll is the floor when no ring comes through."""
+
+    def __init__(self, settings: WorkerSettings, database: Database, tenants: Tenants, provider: Provider) -> None:
+        self.bell = Doorbell()
+        self.heart = Heart()
+        self._settings = settings
+        self._database = database
+        self._provider = provider
+        self._rounds = Rounds(settings.channel)
+        self._settler = Settler(database, settings.channel, settings.lease)
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._conditions = Conditions(
+            provider,
+            tenants.of_scope,
+            settings.attempt_timeout,
+            random.Random(),  # noqa: S311 - spreads retries, guards nothing
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until ``stop`` is set, then finish or cut off what is in flight, write it down and return."""
+        self._settler = Settler(self._database, self._settings.channel, self._settings.lease)
+        settling = asyncio.create_task(self._settler.run())
+        nudging = asyncio.create_task(self._nudge_at(stop))
+        try:
+            while not stop.is_set():
+                self.heart.beat()
+                await self._round(stop)
+        finally:
+            await self._finish_in_flight()
+            self._settler.close()
+            await settling
+            nudging.cancel()
+            await self._provider.close()
+
+    async def _round(self, stop: asyncio.Event) -> None:
+        free = self._settings.slots - len(self._in_flight)
+        if free <= 0 or self._settler.is_behind:
+            await self.bell.wait(self._settings.poll_busy.total_seconds())
+            return
+        try:
+            self._rounds.add_woken(self.bell.take())
+            await self._rounds.discover_if_due(self._database)
+            claimed = await self._claim(free)
+        except StoreUnavailable as exc:
+            log.warning("delivery.claim_waits", channel=self._settings.channel, error=str(exc))
+            await self.bell.wait(jittered(self._settings.poll_busy.total_seconds()))
+            return
+        for one, deadline in claimed:
+            self._start(one, deadline, stop)
+        if not self._rounds:
+            await self.bell.wait(jittered(self._poll_seconds()))
+
+    async def _claim(self, free: int) -> list[tuple[Claim, float]]:
+        shares = self._rounds.shares(free)
+        if not shares:
+            return []
+        # Taken before the claim is sent: our clock then starts earlier than the lease, never later.
+        began = time.monotonic()
+        settings = self._settings
+        async with self._database.hot() as pg:
+            claims = await claim(pg, settings.channel, shares, settings.lease, settings.name)
+        self._rounds.note_taken(shares, [(one.scope_id, one.lane) for one in claims])
+        deadline = began + (settings.lease - settings.attempt_timeout - settings.margin).total_seconds()
+        return [(one, deadline) for one in claims]
+
+    def _start(self, one: Claim, deadline: float, stop: asyncio.Event) -> None:
+        task = asyncio.create_task(self._attempt(one, deadline, stop))
+        self._in_flight.add(task)
+        task.add_done_callback(self._ended)
+
+    async def _attempt(self, one: Claim, deadline: float, stop: asyncio.Event) -> None:
+        self._settler.submit(await attempt(one, deadline, stop, self._conditions))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._in_flight.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            # The job is not lost: its lease runs out and it is claimed again.
+            log.error("delivery.attempt_broke", channel=self._settings.channel, exc_info=task.exception())
+        if self._rounds:
+            self.bell.nudge()
+
+    def _poll_seconds(self) -> float:
+        busy = bool(self._in_flight)
+        return (self._settings.poll_busy if busy else self._settings.poll_idle).total_seconds()
+
+    async def _nudge_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self.bell.nudge()
+
+    async def _finish_in_flight(self) -> None:
+        if not self._in_flight:
+            return
+        _, late = await asyncio.wait(self._in_flight, timeout=FINISH_SECONDS)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=1.0)

@@ -1,0 +1,183 @@
+"""Taking due jobs under a lease, finding where due jobs are, and giving claims back.
+
+The claim predicate is the whole recovery: a job whose lease has run out is simply due again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from shared.channel import Channel
+from shared.ids import EventId, JobId, ScopeId
+from shared.job import Lane
+from shared.store.database import HotConnection
+
+HEADS_LIMIT = 500
+"""How many (scope, lane) heads one discovery returns at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One scope's lane with due jobs; ``low`` is where its index scan may begin (None: five minutes ago)."""
+
+    scope_id: ScopeId
+    lane: Lane
+    low: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many jobs of one scope's lane a claim may take, from ``low`` on."""
+
+    head: Head
+    quota: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One job in our hands until its lease ends, with everything an attempt needs.
+
+    ``unanswered``, ``unknowns``, ``lost`` and ``attempts`` are as the claim found them (``lost`` includes the
+    claim before this one if it vanished). ``terms`` and ``body`` are None when the content was purged.
+    """
+
+    job_id: JobId
+    event_id: EventId
+    scope_id: ScopeId
+    channel: Channel
+    lane: Lane
+    claim_seq: int
+    attempts: int
+    max_attempts: int
+    unanswered: int
+    unknowns: int
+    lost: int
+    expired: bool
+    created_at: datetime
+    recipient_id: str | None
+    terms: str | None
+    body: str | None
+
+
+# A recursive loose index scan: one index probe per (scope, lane), whatever the backlog.
+DISCOVER = f"""
+WITH RECURSIVE heads AS (
+  (SELECT scope_id, lane, due_at
+   FROM outgoing
+   WHERE channel = $1 AND status = 'PENDING'
+   ORDER BY scope_id, lane, due_at
+   LIMIT 1)
+  UNION ALL
+  SELECT n.scope_id, n.lane, n.due_at
+  FROM heads h
+  CROSS JOIN LATERAL (
+    SELECT o.scope_id, o.lane, o.due_at
+    FROM outgoing o
+    WHERE o.channel = $1 AND o.status = 'PENDING' AND (o.scope_id, o.lane) > (h.scope_id, h.lane)
+    ORDER BY o.scope_id, o.lane, o.due_at
+    LIMIT 1) n
+)
+SELECT scope_id, lane, least(due_at, now()) - interval '5 minutes' AS low
+FROM heads
+WHERE due_at <= now()
+LIMIT {HEADS_LIMIT}
+"""
+
+
+async def discover(pg: HotConnection, channel: Channel) -> list[Head]:
+    """The lanes of all scopes that have a due job on ``channel``."""
+    rows = await pg.fetch(DISCOVER, channel)
+    return [Head(ScopeId(row["scope_id"]), Lane(row["lane"]), row["low"]) for row in rows]
+
+
+# The claim's condition stands in the query level of FOR UPDATE, so that READ COMMITTED checks it again on
+# the newest version of the row. MATERIALIZED and = ANY(ARRAY(…)) keep the planner from repeating the pick.
+PICK = """
+wanted AS (
+  SELECT *
+  FROM unnest($2::int[], $3::smallint[], $4::int[], $5::timestamptz[]) AS w(scope_id, lane, quota, low)
+),
+picked AS MATERIALIZED (
+  SELECT j.job_id
+  FROM wanted w
+  CROSS JOIN LATERAL (
+    SELECT o.job_id
+    FROM outgoing o
+    WHERE o.channel = $1
+      AND o.scope_id = w.scope_id
+      AND o.lane = w.lane
+      AND o.status = 'PENDING'
+      AND o.due_at <= now()
+      AND o.due_at >= coalesce(w.low, now() - interval '5 minutes')
+      AND o.claimed_until < now()
+    ORDER BY o.due_at, o.job_id
+    LIMIT w.quota
+    FOR UPDATE SKIP LOCKED) j
+)"""
+
+CLAIM = f"""
+WITH {PICK},
+taken AS (
+  UPDATE outgoing o
+  SET claim_seq = o.claim_seq + 1,
+      claimed_until = now() + $6::interval,
+      claimed_by = $7,
+      lost = o.lost + (o.claim_seq > o.reported_seq)::int
+  WHERE o.channel = $1 AND o.job_id = ANY (ARRAY(SELECT job_id FROM picked))
+  RETURNING o.job_id, o.event_id, o.scope_id, o.lane, o.claim_seq, o.reported_seq, o.attempts, o.max_attempts,
+            o.unanswered, o.unknowns, o.lost, o.expires_at <= now() AS expired, o.created_at
+),
+vanished AS (
+  INSERT INTO attempts (job_id, claim_seq, verdict, number, started_at, applied)
+  SELECT job_id, claim_seq - 1, 'lost', claim_seq - 1, now(), true
+  FROM taken
+  WHERE claim_seq - 1 > reported_seq
+  ON CONFLICT DO NOTHING
+)
+SELECT t.*, c.recipient_id, c.terms, c.body
+FROM taken t
+LEFT JOIN content c USING (job_id)
+ORDER BY t.job_id
+"""
+
+
+async def claim(
+    pg: HotConnection, channel: Channel, shares: Sequence[Share], lease: timedelta, worker: str
+) -> list[Claim]:
+    """Due jobs, at most each share's quota, leased to ``worker``; a claim that had vanished is recorded as lost."""
+    rows = await pg.fetch(CLAIM, *pick_arguments(channel, shares), lease, worker)
+    return [_read(channel, row) for row in rows]
+
+
+def pick_arguments(channel: Channel, shares: Sequence[Share]) -> tuple[object, ...]:
+    """The first five arguments of every statement that begins with ``PICK``."""
+    return (
+        channel,
+        [share.head.scope_id for share in shares],
+        [share.head.lane for share in shares],
+        [share.quota for share in shares],
+        [share.head.low for share in shares],
+    )
+
+
+def _read(channel: Channel, row: asyncpg.Record) -> Claim:
+    return Claim(
+        job_id=JobId(row["job_id"]),
+        event_id=EventId(row["event_id"]),
+        scope_id=ScopeId(row["scope_id"]),
+        channel=channel,
+        lane=Lane(row["lane"]),
+        claim_seq=row["claim_seq"],
+        attempts=row["attempts"],
+        max_attempts=row["max_attempts"],
+        unanswered=row["unanswered"],
+        unknowns=row["unknowns"],
+        lost=row["lost"],
+        expired=row["expired"],
+        created_at=row["created_at"],
+        recipient_id=row["recipient_id"],
+        terms=row["terms"],
+        body=row["body"],
+    )

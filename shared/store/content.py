@@ -1,0 +1,42 @@
+"""Rendered content and the terms it was promised under, as they are stored beside the job."""
+
+from typing import assert_never
+
+import msgspec
+
+from shared.channel import Channel
+from shared.content import Content, EmailContent, InappContent
+from shared.retry import Terms
+
+
+def encode_content(content: Content) -> str:
+    """``content`` as the JSON text of ``content.body``."""
+    return msgspec.json.encode(content).decode()
+
+
+def decode_content(channel: Channel, body: str) -> Content:
+    """The content in ``content.body`` of a job on ``channel``; raises msgspec.ValidationError on a foreign shape."""
+    match channel:
+        case Channel.INAPP:
+            return _INAPP.decode(body)
+        case Channel.EMAIL:
+            return _EMAIL.decode(body)
+        case Channel.PUSH:
+            raise NotImplementedError("push is not built yet")
+        case _:
+            assert_never(channel)
+
+
+def encode_terms(terms: Terms) -> str:
+    """``terms`` as the JSON text of ``content.terms``; durations as ISO 8601."""
+    return msgspec.json.encode(terms).decode()
+
+
+def decode_terms(text: str) -> Terms:
+    """The terms in ``content.terms``."""
+    return _TERMS.decode(text)
+
+
+_INAPP = msgspec.json.Decoder(InappContent)
+_EMAIL = msgspec.json.Decoder(EmailContent)
+_TERMS = msgspec.json.Decoder(Terms)

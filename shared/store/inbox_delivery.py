@@ -1,0 +1,124 @@
+"""The in-app channel's whole job in one statement: claim, head, entry, settle, attempt and ledger.
+
+Exactly once: the row lock is the claim, and the entry and the job's end are one transaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.channel import Channel
+from shared.ids import EventId, JobId, ScopeId
+from shared.job import JobReason, JobStatus
+from shared.store.claim import PICK, Share, pick_arguments
+from shared.store.database import HotConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A job that ended: SENT with its entry, or FAILED because it had expired (``expired``) or had lost its content."""
+
+    job_id: JobId
+    event_id: EventId
+    scope_id: ScopeId
+    recipient_id: str | None
+    claim_seq: int
+    status: JobStatus
+    reason: JobReason
+    created_at: datetime
+
+
+_FINISH = """
+jobs AS MATERIALIZED (
+  SELECT o.job_id, o.event_id, o.scope_id, o.claim_seq + 1 AS claim_seq, o.created_at, o.lost, o.reported_seq,
+         c.recipient_id, c.body, e.event_type,
+         CASE WHEN o.expires_at <= now() OR c.body IS NULL THEN 'FAILED' ELSE 'SENT' END AS status,
+         CASE WHEN o.expires_at <= now() THEN 'expired' WHEN c.body IS NULL THEN 'rejected' ELSE '' END AS reason
+  FROM outgoing o
+  LEFT JOIN content c USING (job_id)
+  LEFT JOIN events e USING (event_id)
+  WHERE o.channel = $1 AND o.job_id = ANY (ARRAY(SELECT job_id FROM picked))
+),
+-- Heads are locked in sorted order, so that two of these statements cannot wait for each other.
+heads AS (
+  INSERT INTO inbox_heads AS h (scope_id, recipient_id, last_seq, unread_count)
+  SELECT scope_id, recipient_id, count(*), count(*)
+  FROM jobs
+  WHERE status = 'SENT'
+  GROUP BY 1, 2
+  ORDER BY 1, 2
+  ON CONFLICT (scope_id, recipient_id) DO UPDATE
+  SET last_seq = h.last_seq + excluded.last_seq, unread_count = h.unread_count + excluded.unread_count
+  RETURNING scope_id, recipient_id, last_seq
+),
+entries AS (
+  INSERT INTO inbox (scope_id, recipient_id, seq, event_id, job_id, event_type, content)
+  SELECT j.scope_id, j.recipient_id,
+         h.last_seq + 1 - row_number() OVER (PARTITION BY j.scope_id, j.recipient_id ORDER BY j.job_id DESC),
+         j.event_id, j.job_id, j.event_type, j.body
+  FROM jobs j
+  JOIN heads h USING (scope_id, recipient_id)
+  WHERE j.status = 'SENT'
+),
+settled AS (
+  UPDATE outgoing o
+  SET status = j.status,
+      reason = j.reason,
+      attempts = least(o.attempts + (j.status = 'SENT')::int, o.max_attempts),
+      claim_seq = o.claim_seq + 1,
+      reported_seq = o.claim_seq + 1,
+      finished_at = now(),
+      claimed_until = '-infinity',
+      claimed_by = NULL
+  FROM jobs j
+  WHERE o.channel = $1 AND o.job_id = j.job_id
+),
+recorded AS (
+  INSERT INTO attempts (job_id, claim_seq, number, provider, verdict, started_at, took_ms, applied)
+  SELECT job_id, claim_seq, claim_seq, 'inbox', 'delivered', now(), 0, true
+  FROM jobs
+  WHERE status = 'SENT'
+),
+moved AS (
+  INSERT INTO ledger (scope_id, day, channel, status, reason, n)
+  SELECT scope_id, day, $1, status, reason, sum(n)
+  FROM (
+    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date AS day, 'PENDING' AS status, '' AS reason, -1 AS n
+    FROM jobs
+    UNION ALL
+    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date, status, reason, 1
+    FROM jobs) AS delta
+  GROUP BY 1, 2, 4, 5
+  ORDER BY 1, 2, 4, 5
+  ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n + excluded.n
+)
+SELECT job_id, event_id, scope_id, recipient_id, claim_seq, status, reason, created_at
+FROM jobs
+ORDER BY job_id
+"""
+
+ENTER_DUE = f"""
+WITH {PICK},
+{_FINISH}
+"""
+
+
+async def enter_due(pg: HotConnection, shares: Sequence[Share]) -> list[Entered]:
+    """Due in-app jobs, at most each share's quota, finished: their entries stand in the inbox.
+
+    Per recipient, the order of ``seq`` is the order of commit.
+    """
+    rows = await pg.fetch(ENTER_DUE, *pick_arguments(Channel.INAPP, shares))
+    return [
+        Entered(
+            JobId(row["job_id"]),
+            EventId(row["event_id"]),
+            ScopeId(row["scope_id"]),
+            row["recipient_id"],
+            row["claim_seq"],
+            JobStatus(row["status"]),
+            JobReason(row["reason"]),
+            row["created_at"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,200 @@
+"""Writing what became of claims: status, attempts and ledger in one statement, under the fence.
+
+``claim_seq`` is the fence: it grows with every claim and every replay and never falls. A report of an older
+claim is recorded and changes nothing, except that a late Delivered wins over everything but a bounce.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.channel import Channel
+from shared.ids import JobId
+from shared.job import JobReason, JobStatus
+from shared.store.database import HotConnection
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One provider call to record; ``target_id`` 0 where the channel has no targets, ``error`` ≤ 1,024 characters."""
+
+    target_id: int
+    provider: str
+    verdict: str
+    reason: str
+    code: str | None
+    error: str | None
+    provider_id: str | None
+    started_at: datetime
+    took: timedelta
+    possible_duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one claim ended in.
+
+    ``status`` PENDING means "again after ``delay``" (None: at once, its due time unchanged: a release).
+    ``counted``: whether the round counts against ``max_attempts``; ``unanswered`` and ``unknowns`` are the new values.
+    """
+
+    job_id: JobId
+    claim_seq: int
+    status: JobStatus
+    reason: JobReason
+    delay: timedelta | None
+    counted: bool
+    unanswered: int
+    unknowns: int
+    attempts: tuple[AttemptRow, ...]
+
+
+_DECIDE = """
+WITH reported AS (
+  SELECT *
+  FROM unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::interval[], $7::boolean[],
+              $8::smallint[], $9::smallint[])
+    AS r(job_id, claim_seq, status, reason, delay, counted, unanswered, unknowns)
+),
+-- One lock order for every writer of jobs: no deadlocks.
+locked AS MATERIALIZED (
+  SELECT o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.reported_seq, o.expires_at, o.created_at
+  FROM outgoing o
+  WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[])
+  ORDER BY o.job_id
+  FOR UPDATE
+),
+judged AS MATERIALIZED (
+  SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns,
+         l.scope_id, l.created_at, l.status AS old_status, l.reason AS old_reason,
+         -- What would only come due after it has expired has failed already.
+         CASE WHEN r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at
+              THEN 'FAILED' ELSE r.status END AS status,
+         CASE WHEN r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at
+              THEN 'expired' ELSE r.reason END AS reason,
+         CASE WHEN l.status = 'PENDING' AND l.claim_seq = r.claim_seq AND l.reported_seq < r.claim_seq
+              THEN 'applied'
+              WHEN r.status = 'SENT' AND l.status <> 'SENT'
+               AND NOT (l.status = 'FAILED' AND l.reason = 'bounced')
+               AND NOT EXISTS (SELECT FROM attempts a
+                               WHERE a.job_id = r.job_id AND a.claim_seq = r.claim_seq AND a.verdict <> 'lost')
+              THEN 'late'
+              ELSE 'stale' END AS act
+  FROM reported r
+  JOIN locked l USING (job_id)
+),
+settled AS (
+  UPDATE outgoing o
+  SET status = j.status,
+      reason = j.reason,
+      finished_at = CASE WHEN j.status <> 'PENDING' THEN now() END,
+      attempts = least(o.attempts + j.counted::int, o.max_attempts),
+      unanswered = CASE WHEN j.act = 'applied' THEN j.unanswered ELSE o.unanswered END,
+      unknowns = CASE WHEN j.act = 'applied' THEN j.unknowns ELSE o.unknowns END,
+      lane = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN o.lane | 1 ELSE o.lane END,
+      reported_seq = greatest(o.reported_seq, j.claim_seq),
+      due_at = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN now() + j.delay ELSE o.due_at END,
+      claimed_until = '-infinity',
+      claimed_by = NULL
+  FROM judged j
+  WHERE o.channel = $1 AND o.job_id = j.job_id AND j.act <> 'stale'
+),
+moved AS (
+  INSERT INTO ledger (scope_id, day, channel, status, reason, n)
+  SELECT scope_id, day, $1, status, reason, sum(n)
+  FROM (
+    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date AS day, old_status AS status, old_reason AS reason, -1 AS n
+    FROM judged WHERE act <> 'stale'
+    UNION ALL
+    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date, status, reason, 1
+    FROM judged WHERE act <> 'stale') AS delta
+  GROUP BY 1, 2, 4, 5
+  HAVING sum(n) <> 0
+  ORDER BY 1, 2, 4, 5
+  ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n + excluded.n
+)"""
+
+SETTLE_IF_CLAIMED = f"""
+{_DECIDE},
+recorded AS (
+  INSERT INTO attempts (job_id, claim_seq, target_id, number, provider, verdict, reason, code, error, provider_id,
+                        started_at, took_ms, applied, late, possible_duplicate)
+  SELECT t.job_id, t.claim_seq, t.target_id,
+         CASE WHEN t.claim_seq = 1 THEN 1
+              ELSE 1 + (SELECT count(DISTINCT a.claim_seq) FROM attempts a
+                        WHERE a.job_id = t.job_id AND a.claim_seq < t.claim_seq) END,
+         t.provider, t.verdict, t.reason, t.code, t.error, t.provider_id, t.started_at, t.took_ms,
+         j.act <> 'stale', j.act = 'late', t.possible_duplicate
+  FROM unnest($10::bigint[], $11::int[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
+              $17::text[], $18::text[], $19::timestamptz[], $20::int[], $21::boolean[])
+    AS t(job_id, claim_seq, target_id, provider, verdict, reason, code, error, provider_id,
+         started_at, took_ms, possible_duplicate)
+  JOIN judged j USING (job_id, claim_seq)
+  ON CONFLICT (job_id, claim_seq, target_id) DO UPDATE
+  SET provider = excluded.provider, verdict = excluded.verdict, reason = excluded.reason, code = excluded.code,
+      error = excluded.error, provider_id = excluded.provider_id, started_at = excluded.started_at,
+      took_ms = excluded.took_ms, applied = excluded.applied, late = true,
+      possible_duplicate = excluded.possible_duplicate
+  WHERE attempts.verdict = 'lost'
+)
+SELECT job_id, act, status, reason
+FROM judged
+"""
+
+SETTLE_WITHOUT_ATTEMPT = f"""
+{_DECIDE}
+SELECT job_id, act, status, reason
+FROM judged
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a report did: ``act`` is ``applied``, ``late`` (a Delivered that came after all) or ``stale`` (nothing)."""
+
+    job_id: JobId
+    act: str
+    status: JobStatus
+    reason: JobReason
+
+
+async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequence[Report]) -> list[Settled]:
+    """Apply ``reports`` (one per job at most) as far as their claims still stand, and record every attempt."""
+    attempts = [(report, attempt) for report in reports for attempt in report.attempts]
+    rows = await pg.fetch(
+        SETTLE_IF_CLAIMED,
+        *_decision_arguments(channel, reports),
+        [report.job_id for report, _ in attempts],
+        [report.claim_seq for report, _ in attempts],
+        [attempt.target_id for _, attempt in attempts],
+        [attempt.provider for _, attempt in attempts],
+        [attempt.verdict for _, attempt in attempts],
+        [attempt.reason for _, attempt in attempts],
+        [attempt.code for _, attempt in attempts],
+        [attempt.error for _, attempt in attempts],
+        [attempt.provider_id for _, attempt in attempts],
+        [attempt.started_at for _, attempt in attempts],
+        [int(attempt.took.total_seconds() * 1000) for _, attempt in attempts],
+        [attempt.possible_duplicate for _, attempt in attempts],
+    )
+    return [Settled(JobId(r["job_id"]), r["act"], JobStatus(r["status"]), JobReason(r["reason"])) for r in rows]
+
+
+async def settle_without_attempt(pg: HotConnection, channel: Channel, report: Report) -> list[Settled]:
+    """Apply the status of ``report`` alone: the last resort when its attempt cannot be written."""
+    rows = await pg.fetch(SETTLE_WITHOUT_ATTEMPT, *_decision_arguments(channel, [report]))
+    return [Settled(JobId(r["job_id"]), r["act"], JobStatus(r["status"]), JobReason(r["reason"])) for r in rows]
+
+
+def _decision_arguments(channel: Channel, reports: Sequence[Report]) -> tuple[object, ...]:
+    return (
+        channel,
+        [report.job_id for report in reports],
+        [report.claim_seq for report in reports],
+        [report.status for report in reports],
+        [report.reason for report in reports],
+        [report.delay for report in reports],
+        [report.counted for report in reports],
+        [report.unanswered for report in reports],
+        [report.unknowns for report in reports],
+    )
