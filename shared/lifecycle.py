@@ -64,6 +64,26 @@ async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
     return True
 
 
+def pause_after(failures: int) -> float:
+    """The seconds to wait after the ``failures``-th failure in a row (1, 2, …)."""
+    return min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_SECONDS)
+
+
+async def failure_of(work: Awaitable[None]) -> BaseException | None:
+    """What made ``work`` fail, or None when it did not; the cancellation of the calling task passes through."""
+    try:
+        await work
+    except asyncio.CancelledError as exc:
+        # A lost broker connection cancels futures that nobody cancelled: that is a failure, not our end.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return exc
+    except Exception as exc:
+        return exc
+    return None
+
+
 async def run_parts(parts: Sequence[Part], stop: asyncio.Event, grace_seconds: float = GRACE_SECONDS) -> None:
     """Run all ``parts`` until ``stop`` is set and they are done, or all have returned by themselves.
 
@@ -120,28 +140,13 @@ async def _keep_running(part: Part, stop: asyncio.Event) -> None:
     failures = 0
     while not stop.is_set():
         started = time.monotonic()
-        failure = await _run_once(part, stop)
+        failure = await failure_of(part.run(stop))
         if failure is None:
+            if not stop.is_set():
+                log.info("part.finished", part=part.name)
             return
         ran_seconds = time.monotonic() - started
         failures = 1 if ran_seconds >= HEALTHY_SECONDS else failures + 1
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_SECONDS)
+        pause = pause_after(failures)
         log.error("part.failed", part=part.name, again_in_s=pause, exc_info=failure)
         await stopped_within(stop, pause)
-
-
-async def _run_once(part: Part, stop: asyncio.Event) -> BaseException | None:
-    """What made the part fail, or None when it returned."""
-    try:
-        await part.run(stop)
-    except asyncio.CancelledError as exc:
-        # A lost broker connection cancels futures that nobody cancelled: that is a failure, not our end.
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return exc
-    except Exception as exc:
-        return exc
-    if not stop.is_set():
-        log.info("part.finished", part=part.name)
-    return None

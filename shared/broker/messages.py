@@ -1,0 +1,57 @@
+"""The two messages on the bus, and how they are written; each carries the version of its shape."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import msgspec
+
+from shared.errors import WaybillError
+from shared.ids import EventId, ScopeId
+
+
+class Undecodable(WaybillError):
+    """A message that is none of ours, or of a version this release does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """These events are QUEUED: route them. ``redelivered``: an earlier delivery of it did not end well."""
+
+    event_ids: tuple[EventId, ...]
+    redelivered: bool = False
+
+
+class _AnnouncementV1(msgspec.Struct, frozen=True, tag_field="v", tag=1):
+    event_ids: list[UUID]
+
+
+class _WakeV1(msgspec.Struct, frozen=True, tag_field="v", tag=1):
+    scope_ids: list[int]
+
+
+def encode_announcement(event_ids: Sequence[EventId]) -> bytes:
+    """The body of the message that announces ``event_ids``."""
+    return msgspec.json.encode(_AnnouncementV1(list(event_ids)))
+
+
+def decode_announcement(body: bytes, redelivered: bool) -> Announcement:
+    """The announcement in ``body``; Undecodable when it is none."""
+    try:
+        ids = msgspec.json.decode(body, type=_AnnouncementV1).event_ids
+    except msgspec.MsgspecError as exc:
+        raise Undecodable(str(exc)) from exc
+    return Announcement(tuple(EventId(event_id) for event_id in ids), redelivered)
+
+
+def encode_wake(scope_ids: Collection[ScopeId]) -> bytes:
+    """The body of the message that wakes senders for ``scope_ids``."""
+    return msgspec.json.encode(_WakeV1(sorted(scope_ids)))
+
+
+def decode_wake(body: bytes) -> frozenset[ScopeId]:
+    """The scopes with new work; Undecodable when ``body`` is no wake."""
+    try:
+        return frozenset(ScopeId(scope_id) for scope_id in msgspec.json.decode(body, type=_WakeV1).scope_ids)
+    except msgspec.MsgspecError as exc:
+        raise Undecodable(str(exc)) from exc
