@@ -5,11 +5,12 @@ Exactly once: the row lock is the claim, and the entry and the job's end are one
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+
+import asyncpg
 
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
-from shared.job import JobReason, JobStatus
+from shared.job import JobReason, JobStatus, Lane
 from shared.store.claim import PICK, Share, pick_arguments
 from shared.store.database import HotConnection
 
@@ -21,22 +22,20 @@ class Entered:
     job_id: JobId
     event_id: EventId
     scope_id: ScopeId
-    recipient_id: str | None
+    lane: Lane
     claim_seq: int
     status: JobStatus
     reason: JobReason
-    created_at: datetime
 
 
 _FINISH = """
 jobs AS MATERIALIZED (
-  SELECT o.job_id, o.event_id, o.scope_id, o.claim_seq + 1 AS claim_seq, o.created_at, o.lost, o.reported_seq,
-         c.recipient_id, c.body, e.event_type,
+  SELECT o.job_id, o.event_id, o.scope_id, o.lane, o.claim_seq + 1 AS claim_seq, o.created_at,
+         c.event_type, c.recipient_id, c.body,
          CASE WHEN o.expires_at <= now() OR c.body IS NULL THEN 'FAILED' ELSE 'SENT' END AS status,
          CASE WHEN o.expires_at <= now() THEN 'expired' WHEN c.body IS NULL THEN 'rejected' ELSE '' END AS reason
   FROM outgoing o
   LEFT JOIN content c USING (job_id)
-  LEFT JOIN events e USING (event_id)
   WHERE o.channel = $1 AND o.job_id = ANY (ARRAY(SELECT job_id FROM picked))
 ),
 -- Heads are locked in sorted order, so that two of these statements cannot wait for each other.
@@ -92,7 +91,7 @@ moved AS (
   ORDER BY 1, 2, 4, 5
   ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n + excluded.n
 )
-SELECT job_id, event_id, scope_id, recipient_id, claim_seq, status, reason, created_at
+SELECT job_id, event_id, scope_id, lane, claim_seq, status, reason
 FROM jobs
 ORDER BY job_id
 """
@@ -108,17 +107,35 @@ async def enter_due(pg: HotConnection, shares: Sequence[Share]) -> list[Entered]
 
     Per recipient, the order of ``seq`` is the order of commit.
     """
-    rows = await pg.fetch(ENTER_DUE, *pick_arguments(Channel.INAPP, shares))
+    return _read(await pg.fetch(ENTER_DUE, *pick_arguments(Channel.INAPP, shares)))
+
+
+ENTER_IF_CLAIMED = f"""
+WITH picked AS MATERIALIZED (
+  SELECT o.job_id
+  FROM outgoing o
+  WHERE o.channel = $1 AND o.job_id = $2 AND o.status = 'PENDING' AND o.claim_seq = $3 AND o.reported_seq < $3
+  FOR UPDATE
+),
+{_FINISH}
+"""
+
+
+async def enter_if_claimed(pg: HotConnection, job_id: JobId, claim_seq: int) -> list[Entered]:
+    """The one claimed job finished, or [] when its claim no longer stands."""
+    return _read(await pg.fetch(ENTER_IF_CLAIMED, Channel.INAPP, job_id, claim_seq))
+
+
+def _read(rows: Sequence[asyncpg.Record]) -> list[Entered]:
     return [
         Entered(
             JobId(row["job_id"]),
             EventId(row["event_id"]),
             ScopeId(row["scope_id"]),
-            row["recipient_id"],
+            Lane(row["lane"]),
             row["claim_seq"],
             JobStatus(row["status"]),
             JobReason(row["reason"]),
-            row["created_at"],
         )
         for row in rows
     ]

@@ -25,6 +25,7 @@ class NewJob:
     lane: Lane
     max_attempts: int
     expires_at: datetime
+    event_type: str
     recipient_id: str
     file_version: int
     terms: str | None
@@ -46,9 +47,9 @@ CREATE_IF_MISSING = """
 WITH wanted AS (
   SELECT *
   FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::smallint[],
-              $8::timestamptz[], $9::text[], $10::int[], $11::json[], $12::json[])
+              $8::timestamptz[], $9::text[], $10::text[], $11::int[], $12::json[], $13::json[])
     AS w(event_id, scope_id, channel, status, reason, lane, max_attempts,
-         expires_at, recipient_id, file_version, terms, body)
+         expires_at, event_type, recipient_id, file_version, terms, body)
 ),
 made AS (
   INSERT INTO outgoing (event_id, scope_id, channel, status, reason, lane, max_attempts, expires_at, finished_at)
@@ -60,8 +61,8 @@ made AS (
   RETURNING job_id, event_id, channel, scope_id, status, reason, created_at
 ),
 kept AS (
-  INSERT INTO content (job_id, recipient_id, file_version, terms, body)
-  SELECT m.job_id, w.recipient_id, w.file_version, w.terms, w.body
+  INSERT INTO content (job_id, event_type, recipient_id, file_version, terms, body)
+  SELECT m.job_id, w.event_type, w.recipient_id, w.file_version, w.terms, w.body
   FROM made m
   JOIN wanted w USING (event_id, channel)
   WHERE w.body IS NOT NULL
@@ -94,6 +95,7 @@ async def create_if_missing(pg: HotConnection, jobs: Sequence[NewJob]) -> list[M
         [job.lane for job in jobs],
         [job.max_attempts for job in jobs],
         [job.expires_at for job in jobs],
+        [job.event_type for job in jobs],
         [job.recipient_id for job in jobs],
         [job.file_version for job in jobs],
         [job.terms for job in jobs],

@@ -134,6 +134,7 @@ content = Table(
     "content",
     metadata,
     Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    _required("event_type", Text),
     _required("recipient_id", Text),
     _required("file_version", Integer),
     _required("terms", JSON),

@@ -126,6 +126,7 @@ CREATE INDEX outgoing_claim ON outgoing (scope_id, lane, due_at, job_id) WHERE s
 
 CREATE TABLE content (
   job_id bigint PRIMARY KEY,
+  event_type text NOT NULL,
   recipient_id text NOT NULL,
   file_version int NOT NULL,
   terms json NOT NULL,

@@ -1,0 +1,125 @@
+"""The in-app claim loop: each round claims, writes entries and settles in one statement."""
+
+import asyncio
+import random
+import time
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from shared.channel import Channel
+from shared.delivery.effect import SMALLINT_MAX
+from shared.delivery.rounds import Rounds
+from shared.delivery.wake import Doorbell, jittered
+from shared.errors import StoreUnavailable
+from shared.ids import format_job_id
+from shared.job import JobReason, JobStatus
+from shared.lifecycle import Heart
+from shared.logs import get_logger
+from shared.retry import wait_unanswered
+from shared.store.claim import Claim, Share, claim
+from shared.store.database import Database
+from shared.store.inbox_delivery import Entered, enter_due, enter_if_claimed
+from shared.store.settle import AttemptRow, Report, settle_if_claimed
+
+log = get_logger()
+
+BATCH = 500
+POLL_BUSY_SECONDS = 1.0
+POLL_IDLE_SECONDS = 5.0
+FALLBACK_LEASE = timedelta(seconds=30)
+
+
+class InboxWriter:
+    """One loop over the due in-app jobs. ``bell`` is rung by the bus; a poll is the floor."""
+
+    def __init__(self, database: Database) -> None:
+        self.bell = Doorbell()
+        self.heart = Heart()
+        self._database = database
+        self._rounds = Rounds(Channel.INAPP)
+        self._busy = False
+        self._rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Write entries until ``stop`` is set."""
+        nudging = asyncio.create_task(self._nudge_at(stop))
+        try:
+            while not stop.is_set():
+                self.heart.beat()
+                await self._round()
+        finally:
+            nudging.cancel()
+
+    async def _round(self) -> None:
+        try:
+            self._rounds.add_woken(self.bell.take())
+            await self._rounds.discover_if_due(self._database)
+            self._busy = bool(await self._enter(self._rounds.shares(BATCH)))
+        except StoreUnavailable as exc:
+            log.warning("delivery.claim_waits", channel=Channel.INAPP, error=str(exc))
+            await self.bell.wait(jittered(POLL_BUSY_SECONDS))
+            return
+        if not self._rounds:
+            await self.bell.wait(jittered(POLL_BUSY_SECONDS if self._busy else POLL_IDLE_SECONDS))
+
+    async def _enter(self, shares: list[Share]) -> list[Entered]:
+        if not shares:
+            return []
+        began = time.monotonic()
+        entered = await self._enter_or_one_by_one(shares)
+        self._rounds.note_taken(shares, [(one.scope_id, one.lane) for one in entered])
+        took_ms = int((time.monotonic() - began) * 1000)
+        for one in entered:
+            log.info(
+                "delivery.attempted",
+                job_id=format_job_id(one.event_id, Channel.INAPP),
+                channel=Channel.INAPP,
+                scope_id=one.scope_id,
+                attempt=one.claim_seq,
+                provider="inbox",
+                verdict="delivered" if one.status == "SENT" else "none",
+                took_ms=took_ms,
+                status=one.status,
+                reason=one.reason,
+            )
+        return entered
+
+    async def _enter_or_one_by_one(self, shares: list[Share]) -> list[Entered]:
+        try:
+            async with self._database.hot() as pg:
+                return await enter_due(pg, shares)
+        except asyncpg.PostgresError:
+            log.exception("delivery.entries_failed", channel=Channel.INAPP)
+        # One job spoils the statement. Claimed under a lease they can be told apart, and the bad one set aside.
+        async with self._database.hot() as pg:
+            claims = await claim(pg, Channel.INAPP, shares, FALLBACK_LEASE, "one-by-one")
+        entered: list[Entered] = []
+        for one in claims:
+            entered += await self._enter_or_set_aside(one)
+        return entered
+
+    async def _enter_or_set_aside(self, one: Claim) -> list[Entered]:
+        try:
+            async with self._database.hot() as pg:
+                return await enter_if_claimed(pg, one.job_id, one.claim_seq)
+        except asyncpg.PostgresError as exc:
+            log.exception("delivery.entry_failed", job=one.job_id)
+            async with self._database.hot() as pg:
+                await settle_if_claimed(pg, Channel.INAPP, [_set_aside(one, exc, self._rng)])
+            return []
+
+    async def _nudge_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self.bell.nudge()
+
+
+def _set_aside(one: Claim, exc: asyncpg.PostgresError, rng: random.Random) -> Report:
+    silences = min(one.unanswered + 1, SMALLINT_MAX)
+    row = AttemptRow(
+        0, "inbox", "no_verdict", "before_handover", exc.sqlstate, None, None, datetime.now(UTC), timedelta(), False
+    )
+    wait = wait_unanswered(silences, rng)
+    return Report(
+        one.job_id, one.claim_seq, JobStatus.PENDING, JobReason.NONE, wait, False, silences, one.unknowns, (row,)
+    )

@@ -1,0 +1,1 @@
+"""From an announced event to its jobs, in one transaction a message."""

@@ -1,0 +1,14 @@
+"""The router as a list of parts."""
+
+from shared.broker.bus import Bus
+from shared.tenantfile.current import Tenants
+
+from services.router.consumer import Consumer
+from shared.lifecycle import Part
+from shared.store.database import Database
+
+
+def build(database: Database, bus: Bus, tenants: Tenants) -> list[Part]:
+    """The router's parts: none of its own, it lives in the bus's consumer."""
+    bus.on_announced(Consumer(database, bus, tenants).consume)
+    return []
