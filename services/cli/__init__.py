@@ -1,0 +1,1 @@
+"""The `waybill` command: the only place that may import a service."""

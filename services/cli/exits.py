@@ -1,0 +1,96 @@
+"""How a command ends: its exit code, and one plain line for every error that is expected."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+from shared.errors import SettingsError, StoreUnavailable, TenantFileError, WaybillError
+
+
+class Exit(IntEnum):
+    """The exit codes of every command."""
+
+    OK = 0
+    """It did what it was asked."""
+    FAILED = 1
+    """It could not, and said why; asking again changes nothing by itself."""
+    USAGE = 2
+    """The command or a setting is wrong: nothing was done."""
+    UNREACHABLE = 3
+    """Postgres (or Waybill itself) did not answer: asking again later may work."""
+
+
+class CommandFailed(WaybillError):
+    """A command that could not do what it was asked; the text says why, and what mends it."""
+
+
+class UsageMistake(WaybillError):
+    """A command was called in a way that cannot be meant."""
+
+
+@contextmanager
+def expected_errors() -> Iterator[None]:
+    """Turn the errors a person can mend into a line on standard error and an exit code."""
+    try:
+        yield
+    except (WaybillError, OSError) as exc:
+        raise SystemExit(_say(exc)) from exc
+    except KeyboardInterrupt as exc:
+        raise SystemExit(Exit.FAILED) from exc
+    except Exception as exc:
+        line = _database_complaint(exc)
+        if line is None:
+            raise
+        complain(line)
+        raise SystemExit(Exit.UNREACHABLE) from exc
+
+
+def complain(*lines: str) -> None:
+    """Say what went wrong, on standard error."""
+    for line in lines:
+        print(f"waybill: {line}", file=sys.stderr)
+
+
+def show(fields: object, as_json: bool, *lines: str) -> None:
+    """Print ``lines``, or ``fields`` as one JSON document when that was asked for."""
+    print(json.dumps(fields, ensure_ascii=False, indent=2) if as_json else "\n".join(lines))
+
+
+def _say(exc: WaybillError | OSError) -> Exit:
+    match exc:
+        case SettingsError():
+            complain(*exc.mistakes)
+            return Exit.USAGE
+        case UsageMistake():
+            complain(str(exc))
+            return Exit.USAGE
+        case TenantFileError():
+            for mistake in exc.mistakes:
+                print(mistake, file=sys.stderr)
+            return Exit.FAILED
+        case StoreUnavailable():
+            complain(f"Postgres cannot be reached: {exc}")
+            return Exit.UNREACHABLE
+        case OSError() if exc.filename is not None:
+            complain(f"{exc.filename}: {exc.strerror}")
+            return Exit.FAILED
+        case OSError():
+            complain(f"the connection failed: {exc}")
+            return Exit.UNREACHABLE
+        case _:
+            complain(*str(exc).splitlines())
+            return Exit.FAILED
+
+
+def _database_complaint(exc: Exception) -> str | None:
+    """What Postgres refused before it came to our statement (password, no such database), or None."""
+    # Only what is loaded already can have raised: no command pays for an import here.
+    asyncpg, sqlalchemy = sys.modules.get("asyncpg"), sys.modules.get("sqlalchemy.exc")
+    if sqlalchemy is not None and isinstance(exc, sqlalchemy.DBAPIError) and exc.orig is not None:
+        exc = exc.orig.__cause__ if isinstance(exc.orig.__cause__, Exception) else exc
+    refusals = ("InvalidAuthorizationSpecificationError", "InvalidPasswordError", "InvalidCatalogNameError")
+    if asyncpg is not None and isinstance(exc, tuple(getattr(asyncpg, name) for name in refusals)):
+        return f"Postgres refuses the connection (WAYBILL_DATABASE_URL): {exc}"
+    return None

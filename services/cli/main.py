@@ -1,0 +1,149 @@
+"""The `waybill` command line. Every command imports what it needs when it runs, so that --help is instant."""
+
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.cli.exits import UsageMistake, expected_errors
+
+app = typer.Typer(
+    name="waybill",
+    help="A notification delivery service that never loses what it accepted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+database = typer.Typer(help="The schema in Postgres.", no_args_is_help=True)
+schema = typer.Typer(help="JSON Schemas for editors.", no_args_is_help=True)
+key = typer.Typer(help="API keys and inbox tokens.", no_args_is_help=True)
+app.add_typer(database, name="db")
+app.add_typer(schema, name="schema")
+app.add_typer(key, name="key")
+
+
+class Service(StrEnum):
+    """What `waybill run` can run."""
+
+    INGEST = "ingest"
+    ROUTER = "router"
+    EMAIL = "email"
+    INAPP = "inapp"
+    ALL = "all"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+TestHalf = Annotated[bool, typer.Option("--test", help="In the tenant's test half, which reaches nobody.")]
+TenantKey = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, say campus.")]
+
+
+def main() -> None:
+    """Run the command line: 0 ok, 1 failed, 2 usage or settings, 3 unreachable."""
+    with expected_errors():
+        app()
+
+
+@app.command()
+def up() -> None:
+    """Run everything on this machine: Postgres, all services, a mail catcher and the example tenant."""
+    from services.cli.up import up
+
+    up()
+
+
+@app.command()
+def run(service: Annotated[Service, typer.Argument(help="The service, or all of them in one process.")]) -> None:
+    """Run one service (or all) on the Postgres and RabbitMQ of the settings, until it is told to stop."""
+    from services.cli.run import run
+
+    run(service.value)
+
+
+@database.command("migrate")
+def database_migrate(as_json: AsJson = False) -> None:
+    """Bring the database to this release's schema; safe to run twice, or by two at once."""
+    from services.cli.db import migrate
+
+    migrate(as_json)
+
+
+@database.command("check")
+def database_check(as_json: AsJson = False) -> None:
+    """Say whether the database has this release's schema, to the column."""
+    from services.cli.db import check
+
+    check(as_json)
+
+
+@app.command()
+def apply(
+    file: Annotated[Path, typer.Argument(help="The tenant's file, say campus.yaml.")],
+    check: Annotated[bool, typer.Option("--check", help="Print what would change, and change nothing.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Also delete what the file no longer has.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a tenant what its file says, in one transaction; running services follow within seconds."""
+    from services.cli.apply import apply
+
+    apply(file, check=check, prune=prune, as_json=as_json)
+
+
+@schema.command("tenant")
+def schema_tenant() -> None:
+    """Print the JSON Schema of tenant files."""
+    from services.cli.apply import print_tenant_schema
+
+    print_tenant_schema()
+
+
+@key.command("create")
+def key_create(
+    tenant: TenantKey,
+    test: TestHalf = False,
+    permission: Annotated[
+        list[str] | None, typer.Option("--permission", help="What it may do; repeat it. Left out: everything.")
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Its life, say 90d. Left out: no end.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an API key. It is shown this once: only its hash is kept."""
+    from services.cli.key import create
+
+    create(tenant, test=test, permissions=permission, lifetime=_duration("--expires", expires), as_json=as_json)
+
+
+@key.command("subscriber")
+def key_subscriber(
+    tenant: TenantKey,
+    recipient: Annotated[str, typer.Option(help="Whose inbox it opens: the recipient's id.")],
+    test: TestHalf = False,
+    lifetime: Annotated[str, typer.Option(metavar="DURATION", help="At most 24h.")] = "24h",
+    as_json: AsJson = False,
+) -> None:
+    """Mint a token with which one end user reads their own inbox."""
+    from services.cli.key import mint_subscriber
+
+    life = _duration("--lifetime", lifetime)
+    mint_subscriber(tenant, recipient=recipient, test=test, lifetime=life, as_json=as_json)
+
+
+@app.command()
+def settings(as_json: AsJson = False) -> None:
+    """Print every setting there is, with its default and meaning."""
+    from services.cli.settings import print_settings
+
+    print_settings(as_json)
+
+
+def _duration(option: str, text: str) -> timedelta:
+    from shared.settings import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as exc:
+        raise UsageMistake(f"{option} must be {exc}") from exc

@@ -1,0 +1,29 @@
+"""`waybill settings`: the table of every setting, as the program itself reads it."""
+
+import shutil
+import textwrap
+from dataclasses import asdict
+
+from services.cli.exits import show
+from shared.settings import TABLE, Setting
+
+_INDENT = "    "
+
+
+def print_settings(as_json: bool) -> None:
+    """Print the table for people or, as JSON, for programs."""
+    width = min(shutil.get_terminal_size().columns, 110)
+    show([_fields(setting) for setting in TABLE.values()], as_json, *(_block(one, width) for one in TABLE.values()))
+
+
+def _fields(setting: Setting) -> dict[str, object]:
+    fields = asdict(setting)
+    del fields["parse"]
+    return {"variable": setting.variable, **fields}
+
+
+def _block(setting: Setting, width: int) -> str:
+    default = "no default" if setting.default is None else f"default {setting.default}"
+    read_by = "not read yet" if setting.reserved else f"read by {', '.join(setting.read_by)}"
+    meaning = textwrap.fill(setting.meaning, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return f"{setting.variable}  ({setting.type}, {default}, {read_by})\n{meaning}"
