@@ -7,11 +7,15 @@ from typing import Any
 
 from shared.channel import Channel
 from shared.content import Content
+from shared.errors import RenderError, UnknownEventType
 from shared.ids import EventId
-from shared.job import JobReason, JobStatus, Lane
+from shared.job import REASONS, JobReason, JobStatus, Lane
 from shared.recipient import Recipient
+from shared.rendering.entry import write_entry
+from shared.rendering.mail import write_mail
+from shared.rendering.writer import Writer
 from shared.retry import Terms
-from shared.tenant import ScopedTenant
+from shared.tenant import ChannelTerms, EmailRule, EventType, InappRule, ScopedTenant, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,77 @@ class Refused:
 def plan(tenant: ScopedTenant, event: EventFacts) -> list[Planned | Refused]:
     """One entry per channel of the event's type, in the order of ``EventType.channels``.
 
-    Raises UnknownEventType when the tenant has no such type (any more).
+    A template that fails refuses its own channel and no other. Raises UnknownEventType when the tenant has no
+    such type (any more).
     """
-    raise NotImplementedError
+    event_type = tenant.tenant.event_types.get(event.event_type)
+    if event_type is None:
+        raise UnknownEventType(f"tenant {tenant.tenant.key} has no event type {event.event_type}")
+    entries: list[Planned | Refused] = []
+    if event_type.inapp is not None:
+        entries.append(_plan_inapp(tenant.tenant, event_type, event_type.inapp, event))
+    if event_type.email is not None:
+        entries.append(_plan_email(tenant.tenant, event_type, event_type.email, event))
+    return entries
+
+
+def _plan_inapp(tenant: Tenant, event_type: EventType, rule: InappRule, event: EventFacts) -> Planned | Refused:
+    bare = _Bare(Channel.INAPP, event_type, rule.how, event)
+    try:
+        return bare.planned(write_entry(rule, _writer(tenant, event)))
+    except RenderError as exc:
+        return bare.refused(JobReason.TEMPLATE_ERROR, str(exc))
+
+
+def _plan_email(tenant: Tenant, event_type: EventType, rule: EmailRule, event: EventFacts) -> Planned | Refused:
+    bare = _Bare(Channel.EMAIL, event_type, rule.how, event)
+    address = event.recipient.email
+    if not address:
+        return bare.refused(JobReason.NO_ADDRESS, "the event gave no email address for its recipient")
+    try:
+        return bare.planned(write_mail(event_type, rule, _writer(tenant, event), address))
+    except RenderError as exc:
+        return bare.refused(JobReason.TEMPLATE_ERROR, str(exc))
+
+
+def _writer(tenant: Tenant, event: EventFacts) -> Writer:
+    return Writer(tenant, event.event_id, event.recipient, event.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """What a job is before anybody has written its content."""
+
+    channel: Channel
+    event_type: EventType
+    how: ChannelTerms
+    event: EventFacts
+
+    def planned(self, content: Content) -> Planned:
+        return Planned(
+            channel=self.channel,
+            recipient_id=self.event.recipient.id,
+            content=content,
+            terms=self.how.terms,
+            lane=self.how.lane,
+            expires_at=self._expires_at(),
+        )
+
+    def refused(self, reason: JobReason, detail: str) -> Refused:
+        return Refused(
+            channel=self.channel,
+            recipient_id=self.event.recipient.id,
+            status=REASONS[reason].status,
+            reason=reason,
+            detail=detail,
+            terms=self.how.terms,
+            lane=self.how.lane,
+            expires_at=self._expires_at(),
+        )
+
+    def _expires_at(self) -> datetime:
+        # The event's own expiry stands, whoever set it; a channel can only be more impatient than its type.
+        if self.how.expires_after >= self.event_type.expires_after:
+            return self.event.expires_at
+        begins_at = max(self.event.send_at or self.event.received_at, self.event.received_at)
+        return min(self.event.expires_at, begins_at + self.how.expires_after)

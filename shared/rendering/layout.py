@@ -1,0 +1,59 @@
+"""Waybill's own mail layout: plain, responsive, readable where images and style sheets are off."""
+
+from dataclasses import dataclass
+from datetime import UTC
+from importlib.resources import files
+
+from babel import Locale
+
+from shared.content import Link
+from shared.rendering.bounds import Budget, Voice
+from shared.rendering.formats import find_locale
+from shared.rendering.kinds import Escaped, Kind
+from shared.rendering.liquid import render
+
+_LAYOUT = (files("shared.rendering") / "layout.html").read_text("utf-8")
+_ENGLISH = Locale("en")
+
+_OPEN = {
+    **{"da": "Åbn", "de": "Öffnen", "en": "Open", "es": "Abrir", "fi": "Avaa", "fr": "Ouvrir", "it": "Apri"},
+    **{"nl": "Openen", "nb": "Åpne", "pl": "Otwórz", "pt": "Abrir", "sv": "Öppna", "tr": "Aç", "uk": "Відкрити"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the layout puts around ``content``, which is HTML already; everything else is text."""
+
+    locale: str
+    subject: str
+    content: str
+    sender_name: str
+    title: str | None = None
+    preheader: str | None = None
+    link: Link | None = None
+    website: str | None = None
+
+
+def lay_out(frame: Frame) -> str:
+    """The whole HTML document of a mail."""
+    locale = find_locale(frame.locale) or _ENGLISH
+    link = frame.link
+    variables = {
+        "locale": frame.locale,
+        "direction": locale.text_direction,
+        "subject": frame.subject,
+        "title": frame.title,
+        "preheader": frame.preheader,
+        "content": Escaped(frame.content),
+        "sender_name": frame.sender_name,
+        "website": frame.website,
+        "host": None if frame.website is None else frame.website.removeprefix("https://").rstrip("/"),
+        "button": None if link is None else {"url": link.url, "label": link.label or open_word(frame.locale)},
+    }
+    return render(_LAYOUT, Kind.HTML, "layout", variables, Voice(locale, UTC), Budget())
+
+
+def open_word(locale: str) -> str:
+    """What a button says that was given no words, in the language of ``locale``; English where it is not known."""
+    return _OPEN.get(locale.replace("_", "-").split("-")[0].lower(), _OPEN["en"])
