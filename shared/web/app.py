@@ -1,0 +1,43 @@
+"""An HTTP application as every service of ours builds it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from litestar import Litestar
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.types import ControllerRouterHandler
+
+from shared.web.answers import answer_error
+from shared.web.body import LARGEST_BODY
+from shared.web.edge import Edge
+from shared.web.problem_page import problem_page
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+API_VERSION = "1"
+
+
+def make_app(route_handlers: Sequence[ControllerRouterHandler], title: str, api_path: str) -> "ASGI3Application":
+    """An ASGI application of ``route_handlers``.
+
+    Every error is a problem, every request has an id, no body is larger than 256 KiB unless its route says
+    otherwise. ``/problems`` explains the codes; the description is at ``api_path``/openapi.json.
+    """
+    app = Litestar(
+        [*route_handlers, problem_page],
+        exception_handlers={Exception: answer_error},
+        logging_config=None,
+        openapi_config=OpenAPIConfig(
+            title=title,
+            version=API_VERSION,
+            path=api_path,
+            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            use_handler_docstrings=True,
+        ),
+        request_max_body_size=LARGEST_BODY,
+        debug=False,
+    )
+    # Two libraries, two spellings of the same ASGI types.
+    return cast("ASGI3Application", Edge(app))
