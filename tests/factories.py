@@ -94,5 +94,5 @@ def scoped_tenant(scope_id: int = 1) -> ScopedTenant:
 async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
     """Wait for ``condition`` to become true; fail after a generous ``seconds``."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the condition is anything, nobody could set an event
+        while not condition():
             await asyncio.sleep(0.01)

@@ -53,8 +53,7 @@ class InboxWriter:
 
     async def _round(self) -> None:
         try:
-            self._rounds.add_woken(self.bell.take())
-            await self._rounds.discover_if_due(self._database)
+            await self._rounds.look(self.bell, self._database)
             self._busy = bool(await self._enter(self._rounds.shares(BATCH)))
         except StoreUnavailable as exc:
             log.warning("delivery.claim_waits", channel=Channel.INAPP, error=str(exc))

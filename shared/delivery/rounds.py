@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from shared.channel import Channel
+from shared.delivery.wake import Doorbell
 from shared.ids import ScopeId
 from shared.job import Lane
 from shared.store.claim import Head, Share, discover
@@ -31,14 +32,19 @@ class Rounds:
         """Whether there is a lane to take from."""
         return bool(self._heads)
 
-    def add_woken(self, scope_ids: Iterable[ScopeId]) -> None:
-        """Look at the fresh lanes of ``scope_ids`` in the next claim."""
+    def _add_woken(self, scope_ids: Iterable[ScopeId]) -> None:
         for scope_id in scope_ids:
             for lane in FRESH_LANES:
                 self._heads.setdefault((scope_id, lane), Head(scope_id, lane, None))
 
-    async def discover_if_due(self, database: Database) -> None:
-        """Ask the table where due jobs are, at most once a second and for a twentieth of the time."""
+    async def look(self, bell: Doorbell, database: Database) -> None:
+        """Take in what the bell says, and ask the table where due jobs are when it is time to."""
+        self._add_woken(bell.take())
+        if bell.take_anywhere():
+            self._next_discovery = 0.0
+        await self._discover_if_due(database)
+
+    async def _discover_if_due(self, database: Database) -> None:
         began = time.monotonic()
         if began < self._next_discovery:
             return

@@ -14,11 +14,14 @@ class Doorbell:
 
     def __init__(self) -> None:
         self._scopes: set[ScopeId] = set()
+        self._anywhere = False
         self._changed = asyncio.Event()
+        self.is_awaited = False
 
     def ring(self, scope_ids: frozenset[ScopeId]) -> None:
-        """Jobs of ``scope_ids`` may be due."""
+        """Jobs of ``scope_ids`` may be due; of any scope, when it is empty (rings may have been missed)."""
         self._scopes |= scope_ids
+        self._anywhere |= not scope_ids
         self._changed.set()
 
     def nudge(self) -> None:
@@ -31,13 +34,21 @@ class Doorbell:
         self._scopes.clear()
         return taken
 
+    def take_anywhere(self) -> bool:
+        """Whether rings may have been missed since the last call."""
+        anywhere, self._anywhere = self._anywhere, False
+        return anywhere
+
     async def wait(self, seconds: float) -> None:
         """Return at the next ring or nudge, after ``seconds`` at the latest."""
+        self.is_awaited = True
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
         except TimeoutError:
             pass
+        finally:
+            self.is_awaited = False
         self._changed.clear()
 
 

@@ -5,6 +5,7 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from shared.channel import Channel
 from shared.delivery.attempt import Conditions, attempt
@@ -13,16 +14,24 @@ from shared.delivery.rounds import Rounds
 from shared.delivery.settler import Settler
 from shared.delivery.wake import Doorbell, jittered
 from shared.errors import StoreUnavailable
+from shared.ids import ScopeId
 from shared.lifecycle import Heart
 from shared.logs import get_logger
 from shared.store.claim import Claim, claim
 from shared.store.database import Database
-from shared.tenantfile.current import Tenants
+from shared.tenant import ScopedTenant
 
 log = get_logger()
 
 FINISH_SECONDS = 5.0
 """How long an attempt may go on after the stop; then it is cut off and says how far it came."""
+
+
+class KnownTenants(Protocol):
+    """Who a scope's messages are from: read anew at every attempt."""
+
+    def of_scope(self, scope_id: ScopeId) -> ScopedTenant | None:
+        """The tenant's half as its newest file describes it, or None when it is not known (yet)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class WorkerSettings:
 class Worker:
     """One claim loop. ``bell`` is rung by the bus; a poll is the floor when no ring comes through."""
 
-    def __init__(self, settings: WorkerSettings, database: Database, tenants: Tenants, provider: Provider) -> None:
+    def __init__(self, settings: WorkerSettings, database: Database, tenants: KnownTenants, provider: Provider) -> None:
         self.bell = Doorbell()
         self.heart = Heart()
         self._settings = settings
@@ -83,8 +92,7 @@ class Worker:
             await self.bell.wait(self._settings.poll_busy.total_seconds())
             return
         try:
-            self._rounds.add_woken(self.bell.take())
-            await self._rounds.discover_if_due(self._database)
+            await self._rounds.look(self.bell, self._database)
             claimed = await self._claim(free)
         except StoreUnavailable as exc:
             log.warning("delivery.claim_waits", channel=self._settings.channel, error=str(exc))
@@ -123,6 +131,11 @@ class Worker:
             log.error("delivery.attempt_broke", channel=self._settings.channel, exc_info=task.exception())
         if self._rounds:
             self.bell.nudge()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the loop has looked at the table and waits for a ring or the poll."""
+        return self.bell.is_awaited and not self._in_flight
 
     def _poll_seconds(self) -> float:
         busy = bool(self._in_flight)

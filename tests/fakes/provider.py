@@ -1,0 +1,51 @@
+"""A provider that does as the test says: the engine's tests drive the worker with it, channels have real peers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from shared.delivery.provider import Parcel
+from shared.verdict import Delivered, Verdict
+
+Behaviour = Callable[[Parcel], Awaitable[Verdict]]
+
+
+async def deliver(_parcel: Parcel) -> Verdict:
+    """Taken at once."""
+    return Delivered()
+
+
+class ScriptedProvider:
+    """Remembers every parcel it was given and answers as ``behaviour`` does."""
+
+    name = "scripted"
+
+    def __init__(self, behaviour: Behaviour = deliver) -> None:
+        self.behaviour = behaviour
+        self.sent: list[Parcel] = []
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def send(self, parcel: Parcel) -> Verdict:
+        """One attempt, remembered."""
+        self.sent.append(parcel)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await self.behaviour(parcel)
+        finally:
+            self.at_once -= 1
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+async def never(parcel: Parcel) -> Verdict:
+    """Never answers, before the hand-over."""
+    await asyncio.Event().wait()
+    return await deliver(parcel)
+
+
+async def never_after_handover(parcel: Parcel) -> Verdict:
+    """Never answers, after the hand-over."""
+    parcel.progress.handed_over = True
+    return await never(parcel)

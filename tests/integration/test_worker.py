@@ -1,0 +1,207 @@
+"""The claim loop with a scripted provider: what it sends, how often, and how it stops."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from shared.channel import Channel
+from shared.delivery.provider import Parcel
+from shared.delivery.worker import Worker, WorkerSettings
+from shared.ids import ScopeId
+from shared.store.database import Database
+from shared.tenant import ScopedTenant
+from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
+from tests.factories import create_jobs, end_leases, new_job, scoped_tenant, until
+from tests.fakes.provider import ScriptedProvider, never, never_after_handover
+
+
+class OneTenant:
+    """The tenants of a worker's test: every scope is the same tenant's."""
+
+    def of_scope(self, scope_id: ScopeId) -> ScopedTenant:
+        return scoped_tenant(scope_id)
+
+
+def settings(**changes: object) -> WorkerSettings:
+    values: dict[str, object] = {
+        "channel": Channel.EMAIL,
+        "name": "worker",
+        "slots": 10,
+        "lease": timedelta(seconds=30),
+        "attempt_timeout": timedelta(seconds=5),
+        "margin": timedelta(seconds=1),
+        "poll_busy": timedelta(milliseconds=100),
+        "poll_idle": timedelta(milliseconds=200),
+    }
+    return WorkerSettings(**(values | changes))  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def working(
+    database: Database, provider: ScriptedProvider, **changes: object
+) -> AsyncIterator[tuple[Worker, Callable[[], None]]]:
+    worker = Worker(settings(**changes), database, OneTenant(), provider)
+    stop = asyncio.Event()
+    running = asyncio.create_task(worker.run(stop))
+    try:
+        yield worker, stop.set
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await running
+
+
+async def states(database: Database) -> list[tuple[str, str]]:
+    async with database.hot() as pg:
+        rows = await pg.fetch("SELECT status, reason FROM outgoing ORDER BY job_id")
+    return [(row["status"], row["reason"]) for row in rows]
+
+
+async def until_settled(database: Database, count: int) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            async with database.hot() as pg:
+                done = await pg.fetchval("SELECT count(*) FROM outgoing WHERE reported_seq > 0")
+            if done == count:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_every_due_job_is_sent_once_within_its_slots(database: Database) -> None:
+    async def slowly(_parcel: Parcel) -> Verdict:
+        await asyncio.sleep(0.01)
+        return Delivered()
+
+    await create_jobs(database, [new_job(scope_id=n % 3 + 1) for n in range(100)])
+    provider = ScriptedProvider(slowly)
+    async with working(database, provider, slots=7):
+        await until_settled(database, 100)
+    assert await states(database) == [("SENT", "")] * 100
+    assert len({parcel.job_id for parcel in provider.sent}) == len(provider.sent) == 100
+    assert 1 < provider.most_at_once <= 7
+
+
+async def test_a_ring_starts_a_job_without_waiting_for_the_poll(database: Database) -> None:
+    provider = ScriptedProvider()
+    async with working(database, provider, poll_idle=timedelta(hours=1)) as (worker, _):
+        async with asyncio.timeout(10):
+            while not worker.idle:
+                await asyncio.sleep(0.01)
+        await create_jobs(database, [new_job(scope_id=4)])
+        worker.bell.ring(frozenset({ScopeId(4)}))
+        await until(lambda: provider.sent)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state", "attempts"),
+    [
+        (Delivered("id-1"), ("SENT", ""), 1),
+        (Rejected(), ("FAILED", "rejected"), 1),
+        (Deferred(), ("PENDING", ""), 1),
+        (NoVerdict(handed_over=False), ("PENDING", ""), 0),
+        (NoVerdict(handed_over=True), ("PENDING", ""), 0),
+        (SenderBlocked("relay"), ("PENDING", ""), 0),
+    ],
+)
+async def test_each_verdict_has_its_effect(
+    database: Database, verdict: Verdict, state: tuple[str, str], attempts: int
+) -> None:
+    async def answer(_parcel: Parcel) -> Verdict:
+        return verdict
+
+    await create_jobs(database, [new_job()])
+    async with working(database, ScriptedProvider(answer)):
+        await until_settled(database, 1)
+    assert await states(database) == [state]
+    async with database.hot() as pg:
+        assert await pg.fetchval("SELECT attempts FROM outgoing") == attempts
+        assert await pg.fetchval("SELECT count(*) FROM attempts WHERE applied") == 1
+
+
+async def test_hold_fails_a_job_whose_outcome_is_unknown(database: Database) -> None:
+    await create_jobs(database, [new_job(on_unknown="hold")])
+    async with working(database, ScriptedProvider(never_after_handover), attempt_timeout=timedelta(milliseconds=100)):
+        await until_settled(database, 1)
+    assert await states(database) == [("FAILED", "unknown_outcome")]
+
+
+async def test_a_silent_provider_is_given_up_before_the_lease_ends(database: Database) -> None:
+    await create_jobs(database, [new_job()])
+    async with working(database, ScriptedProvider(never), attempt_timeout=timedelta(milliseconds=100)):
+        await until_settled(database, 1)
+    async with database.hot() as pg:
+        row = await pg.fetchrow("SELECT verdict, reason, code FROM attempts")
+    assert row is not None
+    assert tuple(row) == ("no_verdict", "before_handover", "attempt_timeout")
+
+
+async def test_a_provider_that_raises_costs_its_own_job_only(database: Database) -> None:
+    async def explode(parcel: Parcel) -> Verdict:
+        if parcel.content.subject == "bad":  # type: ignore[union-attr]
+            raise RuntimeError("no such luck")
+        return Delivered()
+
+    await create_jobs(database, [new_job(subject=subject) for subject in ("good", "bad", "good")])
+    async with working(database, ScriptedProvider(explode)):
+        await until_settled(database, 3)
+    assert await states(database) == [("SENT", ""), ("PENDING", ""), ("SENT", "")]
+
+
+async def test_a_job_that_killed_four_workers_is_not_sent(database: Database) -> None:
+    await create_jobs(database, [new_job()])
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET claim_seq = 4, lost = 3")
+    provider = ScriptedProvider()
+    async with working(database, provider):
+        async with asyncio.timeout(20):
+            while await states(database) == [("PENDING", "")]:
+                await asyncio.sleep(0.02)
+    assert await states(database) == [("FAILED", "worker_lost")]
+    assert provider.sent == []
+
+
+async def test_a_resend_after_a_lost_claim_is_flagged(database: Database) -> None:
+    await create_jobs(database, [new_job()])
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET claim_seq = 1")
+    await end_leases(database)
+    async with working(database, ScriptedProvider()):
+        await until_settled(database, 1)
+    async with database.hot() as pg:
+        rows = await pg.fetch("SELECT claim_seq, verdict, possible_duplicate FROM attempts ORDER BY 1")
+    assert [tuple(row) for row in rows] == [(1, "lost", False), (2, "delivered", True)]
+
+
+async def test_a_stop_finishes_what_is_in_flight_and_loses_nothing(database: Database) -> None:
+    going = asyncio.Event()
+
+    async def wait_for_it(_parcel: Parcel) -> Verdict:
+        await going.wait()
+        return Delivered()
+
+    await create_jobs(database, [new_job() for _ in range(5)])
+    provider = ScriptedProvider(wait_for_it)
+    async with working(database, provider, slots=3) as (_, stop):
+        await until(lambda: len(provider.sent) == 3)
+        stop()
+        going.set()
+    found = await states(database)
+    assert found.count(("SENT", "")) == 3
+    assert found.count(("PENDING", "")) == 2
+    async with database.hot() as pg:
+        assert await pg.fetchval("SELECT count(*) FROM outgoing WHERE claim_seq > reported_seq") == 0
+
+
+async def test_an_attempt_that_cannot_be_recorded_is_not_sent_again(database: Database) -> None:
+    await create_jobs(database, [new_job(), new_job()])
+    async with database.hot() as pg:
+        first = await pg.fetchval("SELECT min(job_id) FROM outgoing")
+        await pg.execute(f"ALTER TABLE attempts ADD CONSTRAINT broken CHECK (job_id <> {first}) NOT VALID")
+    provider = ScriptedProvider()
+    async with working(database, provider):
+        await until_settled(database, 2)
+    assert await states(database) == [("SENT", "")] * 2
+    assert len(provider.sent) == 2
