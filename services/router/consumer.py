@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from shared.broker.bus import Announcement, Bus
+from shared.broker.bus import Bus
+from shared.broker.messages import Announcement
 from shared.tenantfile.current import Tenants
 
 from services.router.route import route, scopes_to_wake
