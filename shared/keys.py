@@ -1,0 +1,67 @@
+"""API keys: how they are written, what is kept of them, and what each may do."""
+
+import hashlib
+import secrets
+import string
+import zlib
+from enum import StrEnum
+
+from shared.tenant import Mode
+
+ALPHABET = string.digits + string.ascii_letters
+RANDOM_LENGTH = 32
+"""Characters of 62: 190 bits, nothing to guess."""
+CHECKSUM_LENGTH = 6
+PREFIXES = {Mode.LIVE: "wb_live_", Mode.TEST: "wb_test_"}
+
+
+class Permission(StrEnum):
+    """What a key may be used for; the words stored in ``api_keys.permissions``."""
+
+    EVENTS_WRITE = "events:write"
+    """Post events."""
+    EVENTS_READ = "events:read"
+    """Read events with their jobs and attempts."""
+    METRICS_READ = "metrics:read"
+    """Read the scope's counts."""
+
+
+OPERATIONS: dict[str, Permission] = {
+    "post_event": Permission.EVENTS_WRITE,
+    "get_event": Permission.EVENTS_READ,
+    "get_metrics": Permission.METRICS_READ,
+}
+"""Which permission each operation of the API needs: the one place that says so."""
+
+
+def mint_key(mode: Mode) -> str:
+    """A new key; whoever is to use it must be told now, only its hash is kept."""
+    body = PREFIXES[mode] + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH))
+    return body + _checksum(body)
+
+
+def is_key(text: str) -> bool:
+    """Whether ``text`` has the form of a key and its checksum is right: no key that was ever issued fails this."""
+    prefix = next((prefix for prefix in PREFIXES.values() if text.startswith(prefix)), None)
+    if prefix is None or len(text) != len(prefix) + RANDOM_LENGTH + CHECKSUM_LENGTH:
+        return False
+    return text.isascii() and secrets.compare_digest(text[-CHECKSUM_LENGTH:], _checksum(text[:-CHECKSUM_LENGTH]))
+
+
+def hash_key(key: str) -> bytes:
+    """What is kept of ``key``. It is random, so a plain SHA-256 cannot be turned back."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def hint_of(key: str) -> str:
+    """The beginning of ``key``, to tell keys apart in lists."""
+    return key[: len(PREFIXES[Mode.LIVE]) + 4] + "…"
+
+
+def _checksum(body: str) -> str:
+    number = zlib.crc32(body.encode())
+    digits = ""
+    for _ in range(CHECKSUM_LENGTH):
+        number, digit = divmod(number, len(ALPHABET))
+        digits = ALPHABET[digit] + digits
+    return digits
