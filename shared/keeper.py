@@ -131,7 +131,7 @@ def _obey(order: _Order) -> int:
         stdout=sys.stderr,
         stderr=sys.stderr,
         pass_fds=() if order["lock"] is None else (order["lock"],),
-        preexec_fn=_end_with_keeper(),
+        preexec_fn=_end_with_keeper(order["endings"][0][0]),
         start_new_session=True,
         **as_account,
     )
@@ -162,12 +162,12 @@ def _kill_group(leader: int) -> None:
         return
 
 
-def _end_with_keeper() -> Callable[[], None] | None:
+def _end_with_keeper(first_signal: int) -> Callable[[], None] | None:
     """What makes the server end when even the keeper is killed: only Linux can."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+    return lambda: libc.prctl(PR_SET_PDEATHSIG, first_signal)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,18 @@
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from deploy.rabbitmq.management import Management
+from deploy.rabbitmq.node import RabbitNode
+from shared.store.database import Database
 from tests.fakes.postgres import Databases, throw_away_server
+from tests.fakes.rabbit import fresh_vhost, throw_away_node
 
+GIVEN_BROKER = "WAYBILL_TEST_AMQP_URL"
 ROOT = Path(__file__).resolve().parents[1]
 
 # The suite never sees the settings of a real installation, least of all WAYBILL_DATABASE_URL.
@@ -42,4 +48,39 @@ async def database_url(databases: Databases) -> AsyncIterator[str]:
 async def empty_database_url(databases: Databases) -> AsyncIterator[str]:
     """The URL of a database of this test's own with no schema in it."""
     async with databases.fresh(template="template0") as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The pool on this test's own database."""
+    database = Database(database_url, pool_size=8)
+    yield database
+    await database.close()
+
+
+@pytest.fixture(scope="session")
+def rabbit(request: pytest.FixtureRequest) -> Iterator[RabbitNode]:
+    """The suite's own RabbitMQ node, to be killed and frozen at will."""
+    if GIVEN_BROKER in os.environ:
+        pytest.skip(f"the broker of {GIVEN_BROKER} is not ours to stop")
+    # The first time this downloads: nobody should look at a silent terminal meanwhile.
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with ExitStack() as node_life:
+        with capture.global_and_fixture_disabled():
+            node = node_life.enter_context(throw_away_node(ROOT / ".waybill"))
+        yield node
+
+
+@pytest.fixture
+def amqp_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The AMQP URL of a vhost of this test's own, on a broker that is up."""
+    if (given := os.environ.get(GIVEN_BROKER)) is not None:
+        management, broker_url = Management.beside(given), given
+    else:
+        node: RabbitNode = request.getfixturevalue("rabbit")
+        node.thaw()
+        node.start()
+        management, broker_url = node.management, node.url
+    with fresh_vhost(management, broker_url) as url:
         yield url

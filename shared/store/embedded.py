@@ -3,13 +3,13 @@
 import os
 import shutil
 import signal
-import socket
 import time
 from pathlib import Path
 
 from shared import flock
 from shared.errors import CannotStart
 from shared.keeper import Ending, KeptProcess
+from shared.ports import free_ports
 from shared.store.cluster import ENVIRONMENT, Cluster, last_line
 from shared.store.place import Place
 
@@ -104,7 +104,7 @@ class EmbeddedPostgres:
         if self._cluster.has_library("pg_stat_statements"):
             settings["shared_preload_libraries"] = "pg_stat_statements"
         for _ in range(_PORT_TRIES):
-            port = free_port()
+            [port] = free_ports(1)
             if self.log.exists():
                 self.log.replace(self.log.with_suffix(".log.1"))
             self._server = KeptProcess(
@@ -148,11 +148,3 @@ class EmbeddedPostgres:
         made = self._cluster.sql(port, f"CREATE DATABASE {DATABASE}")
         if made.returncode != 0:
             raise CannotStart(f"database {DATABASE} could not be made: {last_line(made.stderr)}")
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
