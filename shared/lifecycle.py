@@ -64,6 +64,16 @@ async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
     return True
 
 
+async def any_set(*events: asyncio.Event) -> None:
+    """Wait until one of ``events`` is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def pause_after(failures: int) -> float:
     """The seconds to wait after the ``failures``-th failure in a row (1, 2, …)."""
     return min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_SECONDS)

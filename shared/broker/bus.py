@@ -15,7 +15,6 @@ from shared.ids import EventId, ScopeId
 Consume: TypeAlias = Callable[[Announcement], Awaitable[None]]
 Woken: TypeAlias = Callable[[frozenset[ScopeId]], None]
 
-MAX_IDS_PER_MESSAGE = 1000
 CONCURRENT_MESSAGES = 8
 """How many announcements one process routes at the same time."""
 
@@ -41,7 +40,7 @@ class Bus(Protocol):
         """
 
     def on_wake(self, channel: Channel, woken: Woken) -> None:
-        """Call ``woken`` with the scopes of each wake; an empty set means: wakes may have been missed, look anywhere."""
+        """Call ``woken`` with the scopes of each wake; an empty set: wakes may have been missed, look anywhere."""
 
     def on_back(self, back: Callable[[], None]) -> None:
         """Call ``back`` whenever announcing has become possible: at start and after every outage."""

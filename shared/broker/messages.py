@@ -1,6 +1,6 @@
 """The two messages on the bus, and how they are written; each carries the version of its shape."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,6 +8,8 @@ import msgspec
 
 from shared.errors import WaybillError
 from shared.ids import EventId, ScopeId
+
+MAX_IDS_PER_MESSAGE = 1000
 
 
 class Undecodable(WaybillError):
@@ -28,6 +30,12 @@ class _AnnouncementV1(msgspec.Struct, frozen=True, tag_field="v", tag=1):
 
 class _WakeV1(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     scope_ids: list[int]
+
+
+def in_messages(event_ids: Sequence[EventId]) -> Iterator[tuple[EventId, ...]]:
+    """``event_ids`` in portions that fit one message."""
+    for start in range(0, len(event_ids), MAX_IDS_PER_MESSAGE):
+        yield tuple(event_ids[start : start + MAX_IDS_PER_MESSAGE])
 
 
 def encode_announcement(event_ids: Sequence[EventId]) -> bytes:
