@@ -52,11 +52,11 @@ def _check_fields(value: dict[str, Any], kind: inspect.StructType, pointer: str)
     known = {field.encode_name: field for field in kind.fields}
     for name in value.keys() - known.keys() if kind.forbid_unknown_fields else ():
         word = printable(name[:100])
-        yield FieldError(child(pointer, name), "unknown_field", f"There is no field {word}{did_you_mean(word, known)}.")
+        yield FieldError(child(pointer, name), "unknown_field", f"is not known{did_you_mean(word, known)}")
     for name, field in known.items():
         given = value.get(name)
         if given is None and field.required:
-            yield FieldError(child(pointer, name), "required", f"{name} must be given.")
+            yield FieldError(child(pointer, name), "missing", "is missing")
         elif name in value:
             yield from _check(given, field.type, child(pointer, name))
 
@@ -76,10 +76,10 @@ def _complaint(value: object, kind: inspect.Type) -> tuple[str, str] | None:
             return None
         case inspect.IntType() if isinstance(value, int) and not isinstance(value, bool):
             return None
-    return "type", f"It must be {_WANTED.get(type(kind), 'something else')}, not {_describe(value)}."
+    return "type", f"must be {_WANTED.get(type(kind), 'something else')}, not {_describe(value)}"
 
 
-INSTANT_WANTED = "It must be an instant with an offset, such as 2026-12-01T14:00:00Z or 2026-12-01T15:00:00+01:00."
+INSTANT_WANTED = "must be an instant with an offset, such as 2026-12-01T14:00:00Z or 2026-12-01T15:00:00+01:00"
 _WANTED: dict[type[inspect.Type], str] = {
     inspect.StrType: "a text",
     inspect.DateTimeType: "an instant in a text, such as 2026-12-01T14:00:00Z",
@@ -92,9 +92,9 @@ _WANTED: dict[type[inspect.Type], str] = {
 
 def _length_complaint(text: str, kind: inspect.StrType) -> tuple[str, str] | None:
     if kind.max_length is not None and len(text) > kind.max_length:
-        return "too_long", f"It must have {kind.max_length} characters at most, and has {len(text)}."
+        return "too_long", f"has {len(text)} characters, {kind.max_length} are allowed"
     if kind.min_length is not None and len(text) < kind.min_length:
-        return "too_short", f"It must have at least {kind.min_length} character{'s' * (kind.min_length > 1)}."
+        return "too_short", f"must have at least {kind.min_length} character{'s' * (kind.min_length > 1)}"
     return None
 
 
