@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 from shared.channel import Channel
 from shared.content import EmailContent, InappContent
-from shared.ids import EventId, ScopeId, new_event_id
+from shared.ids import EventId, ScopeId, TenantId, new_event_id
 from shared.job import JobReason, JobStatus, Lane
 from shared.retry import DEFAULT_POLICIES, RetryPolicy, Terms
 from shared.store.claim import Claim, Head, Share, claim
 from shared.store.content import encode_content, encode_terms
 from shared.store.database import Database
 from shared.store.outgoing import MadeJob, NewJob, create_if_missing
-from shared.tenant import EmailSender, Mode, ScopedTenant, Senders, Tenant, TenantId
+from shared.tenant import EmailSender, Mode, ScopedTenant, Senders, Tenant
 
 WAIT_SECONDS = 20.0
 

@@ -116,9 +116,19 @@ class InboxWriter:
 def _set_aside(one: Claim, exc: asyncpg.PostgresError, rng: random.Random) -> Report:
     silences = min(one.unanswered + 1, SMALLINT_MAX)
     row = AttemptRow(
-        0, "inbox", "no_verdict", "before_handover", exc.sqlstate, None, None, datetime.now(UTC), timedelta(), False
+        0,
+        "inbox",
+        "no_verdict",
+        "before_handover",
+        exc.sqlstate,
+        None,
+        None,
+        datetime.now(UTC),
+        timedelta(),
+        False,
+        False,
     )
     wait = wait_unanswered(silences, rng)
     return Report(
-        one.job_id, one.claim_seq, JobStatus.PENDING, JobReason.NONE, wait, False, silences, one.unknowns, (row,)
+        one.job_id, one.claim_seq, JobStatus.PENDING, JobReason.NONE, wait, False, silences, one.unknowns, False, (row,)
     )

@@ -1,11 +1,10 @@
 """The router as a list of parts."""
 
-from shared.broker.bus import Bus
-from shared.tenantfile.current import Tenants
-
 from services.router.consumer import Consumer
+from shared.broker.bus import Bus
 from shared.lifecycle import Part
 from shared.store.database import Database
+from shared.tenantfile.current import Tenants
 
 
 def build(database: Database, bus: Bus, tenants: Tenants) -> list[Part]:

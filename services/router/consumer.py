@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
+from services.router.route import route, scopes_to_wake
 from shared.broker.bus import Bus
 from shared.broker.messages import Announcement
-from shared.tenantfile.current import Tenants
-
-from services.router.route import route, scopes_to_wake
 from shared.channel import Channel
 from shared.ids import EventId, format_event_id
 from shared.logs import get_logger
 from shared.store.database import Database
 from shared.store.outgoing import MadeJob
 from shared.store.routing import count_try, fail_if_queued
+from shared.tenantfile.current import Tenants
 
 log = get_logger()
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
-from shared.tenantfile.current import Tenants
 
 from shared.errors import UnknownEventType
 from shared.ids import EventId, ScopeId
@@ -17,6 +16,7 @@ from shared.store.database import HotConnection
 from shared.store.outgoing import MadeJob, NewJob, create_if_missing
 from shared.store.routing import QueuedEvent, fail_if_queued, lock_queued, mark_routed
 from shared.tenant import ScopedTenant
+from shared.tenantfile.current import Tenants
 
 log = get_logger()
 
@@ -67,11 +67,12 @@ def _facts(event: QueuedEvent) -> EventFacts:
 
 
 def _new_job(event: QueuedEvent, tenant: ScopedTenant, decided: Planned | Refused) -> NewJob:
+    body: str | None = None
     match decided:
         case Planned():
             status, reason, body = JobStatus.PENDING, JobReason.NONE, encode_content(decided.content)
         case Refused():
-            status, reason, body = decided.status, decided.reason, None
+            status, reason = decided.status, decided.reason
             log.info("router.refused", channel=decided.channel, status=status, reason=reason, detail=decided.detail)
         case _:
             assert_never(decided)

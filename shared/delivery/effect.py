@@ -1,10 +1,11 @@
 """From verdict to effect: what one round means for its job. Pure, and the only place that decides it."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import assert_never
 
+from shared.delivery.provider import Ended, Folded
 from shared.job import JobReason, JobStatus
 from shared.retry import UNKNOWN_LIMITS, Terms, wait_unanswered
 from shared.store.claim import Claim
@@ -18,6 +19,7 @@ class Effect:
     """The job's next state: PENDING comes due again after ``delay`` (None: at once, a release).
 
     ``counted``: whether the round counts against the limit; ``unanswered`` and ``unknowns`` are the new values.
+    ``delivered_any``: some target has it, so that an end without success is SENT ``partial``.
     """
 
     status: JobStatus
@@ -26,10 +28,23 @@ class Effect:
     counted: bool
     unanswered: int
     unknowns: int
+    delivered_any: bool = False
 
 
-def effect_of(verdict: Verdict, claim: Claim, terms: Terms, rng: random.Random) -> Effect:
-    """What ``verdict`` does to the job of ``claim``. Expiry is not decided here: the store's clock does that."""
+def effect_of(outcome: Verdict | Folded, claim: Claim, terms: Terms, rng: random.Random) -> Effect:
+    """What ``outcome`` does to the job of ``claim``. Expiry is not decided here: the store's clock does that."""
+    if not isinstance(outcome, Folded):
+        return _effect_of_verdict(outcome, claim, terms, rng)
+    if isinstance(outcome.verdict, Ended):
+        ended = outcome.verdict
+        return Effect(ended.status, ended.reason, None, bool(outcome.results), 0, claim.unknowns)
+    effect = replace(_effect_of_verdict(outcome.verdict, claim, terms, rng), delivered_any=outcome.delivered_any)
+    if effect.status is JobStatus.FAILED and outcome.delivered_any:
+        return replace(effect, status=JobStatus.SENT, reason=JobReason.PARTIAL)
+    return effect
+
+
+def _effect_of_verdict(verdict: Verdict, claim: Claim, terms: Terms, rng: random.Random) -> Effect:
     rounds = claim.attempts + 1
     match verdict:
         case Delivered():

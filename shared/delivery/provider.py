@@ -1,12 +1,14 @@
 """What a channel's provider must be able to do."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
 from shared.channel import Channel
 from shared.content import Content
 from shared.ids import EventId, JobId, ScopeId, job_uuid
+from shared.job import JobReason, JobStatus
 from shared.tenant import ScopedTenant
 from shared.verdict import Verdict
 
@@ -46,13 +48,45 @@ class Parcel:
         return job_uuid(self.event_id, self.channel)
 
 
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """What one target of a recipient answered."""
+
+    target_id: int
+    provider: str
+    verdict: Verdict
+    started_at: datetime
+    took: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The job is over although no provider said so: there was nothing to ring, or nothing left to."""
+
+    status: JobStatus
+    reason: JobReason
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The answers of several targets and what they come to.
+
+    ``delivered_any``: some target has it, now or from an earlier round; a job that then ends otherwise is
+    SENT ``partial``. A Rejected with ``target_dead`` among ``results`` forgets that target with the verdict.
+    """
+
+    verdict: Verdict | Ended
+    results: tuple[TargetResult, ...]
+    delivered_any: bool
+
+
 class Provider(Protocol):
     """One way out of a channel. It never raises: whatever happens becomes a verdict."""
 
     name: str
     """The word stored in ``attempts.provider``."""
 
-    async def send(self, parcel: Parcel) -> Verdict:
+    async def send(self, parcel: Parcel) -> Verdict | Folded:
         """What became of one attempt.
 
         The caller bounds it by the attempt timeout and may cancel it: then ``parcel.progress`` says how far it came.

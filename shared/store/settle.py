@@ -27,6 +27,7 @@ class AttemptRow:
     provider_id: str | None
     started_at: datetime
     took: timedelta
+    target_dead: bool
     possible_duplicate: bool
 
 
@@ -36,6 +37,7 @@ class Report:
 
     ``status`` PENDING means "again after ``delay``" (None: at once, its due time unchanged: a release).
     ``counted``: whether the round counts against ``max_attempts``; ``unanswered`` and ``unknowns`` are the new values.
+    ``delivered_any``: some target has it already, so that an expiry is SENT ``partial``.
     """
 
     job_id: JobId
@@ -46,6 +48,7 @@ class Report:
     counted: bool
     unanswered: int
     unknowns: int
+    delivered_any: bool
     attempts: tuple[AttemptRow, ...]
 
 
@@ -53,8 +56,8 @@ _DECIDE = """
 WITH reported AS (
   SELECT *
   FROM unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::interval[], $7::boolean[],
-              $8::smallint[], $9::smallint[])
-    AS r(job_id, claim_seq, status, reason, delay, counted, unanswered, unknowns)
+              $8::smallint[], $9::smallint[], $10::boolean[])
+    AS r(job_id, claim_seq, status, reason, delay, counted, unanswered, unknowns, delivered_any)
 ),
 -- One lock order for every writer of jobs: no deadlocks.
 locked AS MATERIALIZED (
@@ -68,10 +71,8 @@ judged AS MATERIALIZED (
   SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns,
          l.scope_id, l.created_at, l.status AS old_status, l.reason AS old_reason,
          -- What would only come due after it has expired has failed already.
-         CASE WHEN r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at
-              THEN 'FAILED' ELSE r.status END AS status,
-         CASE WHEN r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at
-              THEN 'expired' ELSE r.reason END AS reason,
+         CASE WHEN NOT e.expired THEN r.status WHEN r.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
+         CASE WHEN NOT e.expired THEN r.reason WHEN r.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
          CASE WHEN l.status = 'PENDING' AND l.claim_seq = r.claim_seq AND l.reported_seq < r.claim_seq
               THEN 'applied'
               WHEN r.status = 'SENT' AND l.status <> 'SENT'
@@ -82,6 +83,8 @@ judged AS MATERIALIZED (
               ELSE 'stale' END AS act
   FROM reported r
   JOIN locked l USING (job_id)
+  CROSS JOIN LATERAL (
+    SELECT r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at AS expired) e
 ),
 settled AS (
   UPDATE outgoing o
@@ -125,8 +128,8 @@ recorded AS (
                         WHERE a.job_id = t.job_id AND a.claim_seq < t.claim_seq) END,
          t.provider, t.verdict, t.reason, t.code, t.error, t.provider_id, t.started_at, t.took_ms,
          j.act <> 'stale', j.act = 'late', t.possible_duplicate
-  FROM unnest($10::bigint[], $11::int[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
-              $17::text[], $18::text[], $19::timestamptz[], $20::int[], $21::boolean[])
+  FROM unnest($11::bigint[], $12::int[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[],
+              $18::text[], $19::text[], $20::timestamptz[], $21::int[], $22::boolean[])
     AS t(job_id, claim_seq, target_id, provider, verdict, reason, code, error, provider_id,
          started_at, took_ms, possible_duplicate)
   JOIN judged j USING (job_id, claim_seq)
@@ -197,4 +200,5 @@ def _decision_arguments(channel: Channel, reports: Sequence[Report]) -> tuple[ob
         [report.counted for report in reports],
         [report.unanswered for report in reports],
         [report.unknowns for report in reports],
+        [report.delivered_any for report in reports],
     )

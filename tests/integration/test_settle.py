@@ -7,6 +7,7 @@ import pytest
 
 from shared.channel import Channel
 from shared.delivery.effect import effect_of, released
+from shared.delivery.record import report_of
 from shared.job import JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
@@ -21,19 +22,19 @@ TERMS = Terms(DEFAULT_POLICIES[Channel.EMAIL])
 def report(claim: Claim, verdict: Verdict) -> Report:
     effect = effect_of(verdict, claim, TERMS, random.Random(1))
     row = AttemptRow(
-        0, "smtp", VERDICT_WORDS[type(verdict)], "", None, None, None, datetime.now(UTC), timedelta(seconds=1), False
+        0,
+        "smtp",
+        VERDICT_WORDS[type(verdict)],
+        "",
+        None,
+        None,
+        None,
+        datetime.now(UTC),
+        timedelta(seconds=1),
+        False,
+        False,
     )
-    return Report(
-        claim.job_id,
-        claim.claim_seq,
-        effect.status,
-        effect.reason,
-        effect.delay,
-        effect.counted,
-        effect.unanswered,
-        effect.unknowns,
-        (row,),
-    )
+    return report_of(claim, effect, (row,))
 
 
 async def settle(database: Database, *reports: Report) -> list[str]:
@@ -176,10 +177,7 @@ async def test_a_retried_job_moves_to_the_lane_above(database: Database) -> None
 async def test_a_released_job_is_due_at_once_and_nothing_was_counted(database: Database) -> None:
     one = await claimed(database)
     effect = released(one)
-    await settle(
-        database,
-        Report(one.job_id, 1, effect.status, effect.reason, None, False, effect.unanswered, effect.unknowns, ()),
-    )
+    await settle(database, report_of(one, effect))
     (again,) = await claim_jobs(database)
     assert (again.claim_seq, again.lost, again.attempts, again.lane) == (2, 0, 0, 0)
     assert await attempts(database) == []

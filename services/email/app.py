@@ -1,0 +1,43 @@
+"""The email service as a list of parts: one claim loop over the platform's relay."""
+
+from services.email.relay import parse_relay
+from services.email.settings import EmailSettings
+from services.email.smtp import SmtpProvider
+from shared.broker.bus import Bus
+from shared.channel import Channel
+from shared.delivery.worker import KnownTenants, Worker, WorkerSettings
+from shared.lifecycle import Heart, Part
+from shared.store.database import Database
+
+
+def build(
+    settings: EmailSettings,
+    database: Database,
+    bus: Bus,
+    tenants: KnownTenants,
+    *,
+    worker_name: str,
+    hearts: dict[str, Heart],
+) -> list[Part]:
+    """The claim loop, named ``worker_name`` in ``outgoing.claimed_by``; its heartbeat is added to ``hearts``."""
+    provider = SmtpProvider(
+        parse_relay(settings.smtp_url), pool_size=settings.slots, attempt_timeout=settings.attempt_timeout
+    )
+    worker = Worker(
+        WorkerSettings(
+            channel=Channel.EMAIL,
+            name=worker_name,
+            slots=settings.slots,
+            lease=settings.lease,
+            attempt_timeout=settings.attempt_timeout,
+            margin=settings.lease_margin,
+            poll_busy=settings.poll_busy,
+            poll_idle=settings.poll_idle,
+        ),
+        database,
+        tenants,
+        provider,
+    )
+    bus.on_wake(Channel.EMAIL, worker.bell.ring)
+    hearts["email"] = worker.heart
+    return [Part("email", worker.run)]

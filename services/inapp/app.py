@@ -1,0 +1,20 @@
+"""The in-app service as a list of parts: the loop that writes entries, and the API that reads them."""
+
+from services.inapp.api import build_api
+from services.inapp.inbox import InboxWriter
+from shared.broker.bus import Bus
+from shared.channel import Channel
+from shared.lifecycle import Heart, Part
+from shared.sealing import Sealer
+from shared.store.database import Database
+from shared.web.server import http_part
+
+
+def build(
+    database: Database, bus: Bus, sealer: Sealer, *, host: str, port: int, hearts: dict[str, Heart]
+) -> list[Part]:
+    """The loop and the API on ``host``:``port``; the loop's heartbeat is added to ``hearts``."""
+    writer = InboxWriter(database)
+    bus.on_wake(Channel.INAPP, writer.bell.ring)
+    hearts["inapp"] = writer.heart
+    return [Part("inapp", writer.run), http_part("inapp-http", build_api(database, sealer), host, port)]

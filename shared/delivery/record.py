@@ -1,0 +1,93 @@
+"""What is written down of an attempt: rows for the store, and the one log line."""
+
+from datetime import datetime, timedelta
+
+from shared.delivery.effect import Effect
+from shared.delivery.provider import Folded, Parcel, TargetResult
+from shared.ids import format_job_id
+from shared.logs import get_logger
+from shared.store.claim import Claim
+from shared.store.settle import AttemptRow, Report
+from shared.verdict import VERDICT_WORDS, Delivered, NoVerdict, Rejected, Verdict
+
+log = get_logger()
+
+ERROR_LENGTH = 1024
+CODE_LENGTH = 64
+PROVIDER_ID_LENGTH = 255
+
+
+def report_of(claim: Claim, effect: Effect, attempts: tuple[AttemptRow, ...] = ()) -> Report:
+    """``effect`` on the job of ``claim``, with what was tried."""
+    return Report(
+        claim.job_id,
+        claim.claim_seq,
+        effect.status,
+        effect.reason,
+        effect.delay,
+        effect.counted,
+        effect.unanswered,
+        effect.unknowns,
+        effect.delivered_any,
+        attempts,
+    )
+
+
+def rows_of(
+    parcel: Parcel, provider: str, outcome: Verdict | Folded, started_at: datetime, took: timedelta
+) -> tuple[AttemptRow, ...]:
+    """One row per target, or the one row of a channel without targets."""
+    if isinstance(outcome, Folded):
+        return tuple(_row(parcel, result) for result in outcome.results)
+    return (_row(parcel, TargetResult(0, provider, outcome, started_at, took)),)
+
+
+def log_attempted(claim: Claim, parcel: Parcel, row: AttemptRow, effect: Effect) -> None:
+    """The canonical line of one attempt."""
+    log.info(
+        "delivery.attempted",
+        job_id=format_job_id(claim.event_id, claim.channel),
+        channel=claim.channel,
+        scope_id=claim.scope_id,
+        attempt=claim.claim_seq,
+        target_id=row.target_id,
+        provider=row.provider,
+        verdict=row.verdict,
+        code=row.code,
+        took_ms=int(row.took.total_seconds() * 1000),
+        possible_duplicate=parcel.possible_duplicate,
+        status=effect.status,
+        reason=effect.reason,
+        again_in_s=None if effect.delay is None else round(effect.delay.total_seconds(), 1),
+    )
+
+
+def _row(parcel: Parcel, result: TargetResult) -> AttemptRow:
+    verdict = result.verdict
+    return AttemptRow(
+        target_id=result.target_id,
+        provider=result.provider,
+        verdict=VERDICT_WORDS[type(verdict)],
+        reason=verdict.reason if isinstance(verdict, Rejected) else _handover_word(verdict),
+        code=_clean(verdict.code, CODE_LENGTH),
+        error=_clean(verdict.error, ERROR_LENGTH),
+        provider_id=_clean(verdict.provider_id, PROVIDER_ID_LENGTH) if isinstance(verdict, Delivered) else None,
+        started_at=result.started_at,
+        took=result.took,
+        target_dead=isinstance(verdict, Rejected) and verdict.target_dead,
+        possible_duplicate=parcel.possible_duplicate,
+    )
+
+
+def _handover_word(verdict: Verdict) -> str:
+    if not isinstance(verdict, NoVerdict):
+        return ""
+    return "after_handover" if verdict.handed_over else "before_handover"
+
+
+def _clean(text: str | None, length: int) -> str | None:
+    """``text`` as Postgres takes it: no control characters, no lone surrogates, at most ``length`` characters."""
+    if text is None:
+        return None
+    printable = "".join(char if char >= " " or char == "\n" else " " for char in text[: length * 2])
+    return printable.encode("utf-8", "replace").decode()[:length]
