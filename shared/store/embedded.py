@@ -30,8 +30,6 @@ _ENDINGS = (
     Ending(signal.SIGQUIT, 2),  # immediate: the next start recovers
     Ending(signal.SIGKILL, 1),
 )
-_HANDOVER_SECONDS = 12.0
-"""How long a new start waits for a server whose owner was killed: it may still be shutting down."""
 _PORT_TRIES = 3
 
 
@@ -39,14 +37,24 @@ class EmbeddedPostgres:
     """One cluster in one folder of a place, run by this process and ending with it."""
 
     def __init__(
-        self, place: Place, *, name: str = "postgres", durable: bool = True, ready_within_seconds: float = 60
+        self,
+        place: Place,
+        *,
+        name: str = "postgres",
+        durable: bool = True,
+        ready_within_seconds: float = 60,
+        handover_seconds: float = 12,
     ) -> None:
-        """``durable=False`` (no fsync) is for databases that are thrown away, never for `waybill up`."""
+        """``durable=False`` (no fsync) is for databases that are thrown away, never for `waybill up`.
+
+        ``handover_seconds``: how long a start waits for a server whose owner was killed to finish its shutdown.
+        """
         self._place = place
         self._folder = place.ground / name
         self._cluster = Cluster(place, self._folder)
         self._durable = durable
         self._ready_within = ready_within_seconds
+        self._handover = handover_seconds
         self._lock: int | None = None
         self._server: KeptProcess | None = None
 
@@ -72,7 +80,7 @@ class EmbeddedPostgres:
         """
         self._folder.mkdir(exist_ok=True)
         self._folder.chmod(0o700 if self._place.account is None else 0o711)
-        self._lock = flock.take(self._folder / "postgres.lock", _HANDOVER_SECONDS)
+        self._lock = flock.take(self._folder / "postgres.lock", self._handover)
         if self._lock is None:
             raise CannotStart(f"{self._folder} is in use by another waybill: stop it first")
         try:
