@@ -114,7 +114,8 @@ def key_create(
     """Make an API key. It is shown this once: only its hash is kept."""
     from services.cli.key import create
 
-    create(tenant, test=test, permissions=permission, lifetime=_duration("--expires", expires), as_json=as_json)
+    life = None if expires is None else _duration("--expires", expires)
+    create(tenant, test=test, permissions=permission, lifetime=life, as_json=as_json)
 
 
 @key.command("subscriber")

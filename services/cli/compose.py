@@ -1,0 +1,77 @@
+"""Which settings and which parts each service consists of: the one place that knows all services."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from services.cli.ground import Ground
+from shared.lifecycle import Part
+from shared.settings import BusSettings, ProcessSettings, Settings, StoreSettings, listed, load_settings
+
+ALL = "all"
+
+
+class SharedBusSettings(Settings):
+    """Where RabbitMQ is, for a process that others must be able to wake."""
+
+    amqp_url: str = listed("AMQP_URL")
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service: how to get its settings classes, and how to build its parts. Both import it first."""
+
+    settings: Callable[[], list[type[Settings]]]
+    build: Callable[[Ground], list[Part]]
+
+
+def settings_classes(service: str) -> list[type[Settings]]:
+    """Every class of settings a process of ``service`` reads."""
+    bus = BusSettings if service == ALL else SharedBusSettings
+    own = [cls for one in _chosen(service) for cls in SERVICES[one].settings()]
+    return [ProcessSettings, StoreSettings, bus, *own]
+
+
+def build_parts(service: str, ground: Ground) -> list[Part]:
+    """The parts of ``service`` on ``ground``; the ports they listen on are taken at once (CannotListen)."""
+    return [part for one in _chosen(service) for part in SERVICES[one].build(ground)]
+
+
+def _chosen(service: str) -> list[str]:
+    return list(SERVICES) if service == ALL else [service]
+
+
+def _router_settings() -> list[type[Settings]]:
+    return []
+
+
+def _build_router(ground: Ground) -> list[Part]:
+    from services.router.app import build
+
+    return build(ground.database, ground.bus, ground.tenants)
+
+
+def _email_settings() -> list[type[Settings]]:
+    from services.email.settings import EmailSettings
+
+    return [EmailSettings]
+
+
+def _build_email(ground: Ground) -> list[Part]:
+    from services.email.app import build
+    from services.email.settings import EmailSettings
+
+    settings = load_settings(EmailSettings, ground.environ)
+    return build(
+        settings,
+        ground.database,
+        ground.bus,
+        ground.tenants,
+        worker_name=ground.worker_name(),
+        hearts=ground.hearts,
+    )
+
+
+SERVICES = {
+    "router": Service(_router_settings, _build_router),
+    "email": Service(_email_settings, _build_email),
+}

@@ -1,0 +1,33 @@
+"""The database as a short command uses it: opened, its schema checked, closed again."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from shared.errors import CannotStart
+from shared.store.database import Database
+from shared.store.migrate import SchemaState, schema_state
+
+POOL = 2
+
+
+@asynccontextmanager
+async def open_store(url: str) -> AsyncIterator[Database]:
+    """A small pool on the database at ``url`` for the block.
+
+    Raises StoreUnavailable when it does not answer, CannotStart when it has another schema.
+    """
+    database = Database(url, pool_size=POOL, name="waybill command")
+    try:
+        if (wrong := schema_mistake(await schema_state(database))) is not None:
+            raise CannotStart(wrong)
+        yield database
+    finally:
+        await database.close()
+
+
+def schema_mistake(state: SchemaState) -> str | None:
+    """What is wrong with the schema and the command that mends it, or None when it is this release's."""
+    if state.ready:
+        return None
+    found = f"is at {state.current}" if state.current else "is missing"
+    return f"the schema {found}, this release wants {state.wanted}: run `waybill db migrate`"
