@@ -1,12 +1,10 @@
 """Events: taken once per idempotency key, and read back for the API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+import asyncpg
 
 from shared.event import EventStatus
 from shared.ids import EventId, ScopeId
@@ -133,20 +131,20 @@ async def find_by_key(pg: HotConnection, scope_id: ScopeId, idempotency_key: str
     return None if row is None else _stored(row)
 
 
-READ_EVENT = text(f"""
+READ_EVENT = f"""
 SELECT {_EVENT_COLUMNS}
 FROM events
-WHERE scope_id = :scope_id AND event_id = :event_id
-""")
+WHERE scope_id = $1 AND event_id = $2
+"""
 
 
-async def read_event(conn: AsyncConnection, scope_id: ScopeId, event_id: EventId) -> StoredEvent | None:
+async def read_event(pg: HotConnection, scope_id: ScopeId, event_id: EventId) -> StoredEvent | None:
     """The scope's event with this id, or None: also when it is another scope's."""
-    row = (await conn.execute(READ_EVENT, {"scope_id": scope_id, "event_id": event_id})).mappings().one_or_none()
+    row = await pg.fetchrow(READ_EVENT, scope_id, event_id)
     return None if row is None else _stored(row)
 
 
-def _stored(row: Mapping[str, Any]) -> StoredEvent:
+def _stored(row: asyncpg.Record) -> StoredEvent:
     return StoredEvent(
         EventId(row["event_id"]),
         row["idempotency_key"],

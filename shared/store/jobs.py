@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
-from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+import asyncpg
 
 from shared.channel import Channel
 from shared.ids import EventId, ScopeId
 from shared.job import JobReason, JobStatus
+from shared.store.database import HotConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,50 +46,50 @@ class StoredJob:
 
 
 # One statement, so that a job and its attempts are seen at the same moment.
-JOBS_OF_EVENT = text("""
+JOBS_OF_EVENT = """
 SELECT o.job_id, o.channel, o.status, o.reason, o.created_at, o.due_at, o.expires_at, o.finished_at,
        a.claim_seq, a.target_id, a.number, a.provider, a.verdict, a.reason AS attempt_reason, a.code, a.error,
        a.started_at, a.took_ms, a.applied, a.late, a.possible_duplicate
 FROM outgoing o
 LEFT JOIN attempts a USING (job_id)
-WHERE o.event_id = :event_id AND o.scope_id = :scope_id
+WHERE o.event_id = $2 AND o.scope_id = $1
 ORDER BY o.job_id, a.claim_seq, a.target_id
-""")
+"""
 
 
-async def jobs_of_event(conn: AsyncConnection, scope_id: ScopeId, event_id: EventId) -> list[StoredJob]:
+async def jobs_of_event(pg: HotConnection, scope_id: ScopeId, event_id: EventId) -> list[StoredJob]:
     """The jobs of one event with all their attempts, skipped channels included; empty until it is routed."""
-    rows = await conn.execute(JOBS_OF_EVENT, {"scope_id": scope_id, "event_id": event_id})
-    return [_job(list(group)) for _, group in groupby(rows, key=lambda row: row.job_id)]
+    rows = await pg.fetch(JOBS_OF_EVENT, scope_id, event_id)
+    return [_job(list(group)) for _, group in groupby(rows, key=lambda row: row["job_id"])]
 
 
-def _job(rows: list[Row[Any]]) -> StoredJob:
+def _job(rows: list[asyncpg.Record]) -> StoredJob:
     first = rows[0]
     return StoredJob(
-        Channel(first.channel),
-        JobStatus(first.status),
-        JobReason(first.reason),
-        first.created_at,
-        first.due_at,
-        first.expires_at,
-        first.finished_at,
-        tuple(_attempt(row) for row in rows if row.claim_seq is not None),
+        Channel(first["channel"]),
+        JobStatus(first["status"]),
+        JobReason(first["reason"]),
+        first["created_at"],
+        first["due_at"],
+        first["expires_at"],
+        first["finished_at"],
+        tuple(_attempt(row) for row in rows if row["claim_seq"] is not None),
     )
 
 
-def _attempt(row: Row[Any]) -> StoredAttempt:
+def _attempt(row: asyncpg.Record) -> StoredAttempt:
     return StoredAttempt(
-        row.claim_seq,
-        row.target_id,
-        row.number,
-        row.provider,
-        row.verdict,
-        row.attempt_reason,
-        row.code,
-        row.error,
-        row.started_at,
-        row.took_ms,
-        row.applied,
-        row.late,
-        row.possible_duplicate,
+        row["claim_seq"],
+        row["target_id"],
+        row["number"],
+        row["provider"],
+        row["verdict"],
+        row["attempt_reason"],
+        row["code"],
+        row["error"],
+        row["started_at"],
+        row["took_ms"],
+        row["applied"],
+        row["late"],
+        row["possible_duplicate"],
     )

@@ -1,9 +1,7 @@
 """The counts a tenant sees: rows (scope, day of creation, channel, status, reason) that every transition moves."""
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from shared.ids import ScopeId
+from shared.store.database import HotConnection
 
 EVENT_CHANNEL = "event"
 """The word in ``ledger.channel`` under which events are counted; jobs stand under their channel."""
@@ -22,15 +20,15 @@ ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n 
 Rows are locked in one order, and last in their transaction: everybody who writes in a scope meets here.
 """
 
-COUNTS = text("""
+COUNTS = """
 SELECT channel, status, sum(n)::bigint AS n
 FROM ledger
-WHERE scope_id = :scope_id
+WHERE scope_id = $1
 GROUP BY channel, status
-""")
+"""
 
 
-async def counts_of_scope(conn: AsyncConnection, scope_id: ScopeId) -> dict[tuple[str, str], int]:
+async def counts_of_scope(pg: HotConnection, scope_id: ScopeId) -> dict[tuple[str, str], int]:
     """How many events and jobs of the scope there are, by (channel, status); what never occurred is absent."""
-    rows = await conn.execute(COUNTS, {"scope_id": scope_id})
-    return {(row.channel, row.status): row.n for row in rows}
+    rows = await pg.fetch(COUNTS, scope_id)
+    return {(row["channel"], row["status"]): row["n"] for row in rows}

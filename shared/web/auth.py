@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
-from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
+from litestar.connection import ASGIConnection, Request
+from litestar.datastructures import State
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from shared.errors import StoreUnavailable
 from shared.ids import ScopeId
@@ -34,6 +35,10 @@ class Caller:
 
     key_id: int
     scope_id: ScopeId
+
+
+KeyRequest: TypeAlias = Request[None, Caller, State]
+"""A request that passed the guard; ``auth`` is its caller."""
 
 
 class KeyRing:
@@ -113,14 +118,18 @@ class KeyRing:
             self._uses = {**uses, **self._uses}
 
 
-def key_guard(keys: KeyRing) -> Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]:
-    """A guard that lets nobody through without a key that may do the route's operation."""
+def guarded(keys: KeyRing, routes: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
+    """``routes``, each closed to whoever has no key for its ``operation_id``; all of them must be in OPERATIONS."""
+    if unknown := [route.operation_id for route in routes if route.operation_id not in OPERATIONS]:
+        raise LookupError(f"no permission is named for {unknown}")
 
-    async def check(connection: ASGIConnection[Any, Any, Any, Any], route_handler: BaseRouteHandler) -> None:
-        operation = str(getattr(route_handler, "operation_id", None))
+    async def check(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
+        operation = str(getattr(route, "operation_id", None))
         connection.scope["auth"] = await keys.require(connection.headers.get("authorization"), operation)
 
-    return check
+    for route in routes:
+        route.guards = (*(route.guards or ()), check)
+    return list(routes)
 
 
 def _read_header(authorization: str | None) -> str:

@@ -13,9 +13,14 @@ def read_instant(value: object) -> datetime | None:
     if not isinstance(value, str):
         return None
     try:
-        return msgspec.convert(value, Instant).astimezone(UTC)
-    except (msgspec.ValidationError, OverflowError):
+        instant = msgspec.convert(value, Instant)
+    except msgspec.ValidationError:
         return None
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        # Within a day of the calendar's end; which one matters to nobody.
+        return (datetime.min if instant.year == 1 else datetime.max).replace(tzinfo=UTC)
 
 
 def write_instant(instant: datetime) -> str:

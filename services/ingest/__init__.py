@@ -1,0 +1,1 @@
+"""The API for products: takes events, and says what became of them."""

@@ -1,0 +1,39 @@
+"""Reading what became of events and jobs, for one scope."""
+
+from datetime import timedelta
+
+from services.ingest.schemas import EventOut, MetricsOut
+from services.ingest.views import show_metrics, show_whole_event
+from shared.ids import ScopeId, parse_event_id
+from shared.store.database import Database
+from shared.store.events import read_event
+from shared.store.jobs import jobs_of_event
+from shared.store.ledger import counts_of_scope
+from shared.web.problems import problem
+
+
+class Reader:
+    """Answers the questions of products; another scope's rows do not exist for it."""
+
+    def __init__(self, database: Database, within: timedelta) -> None:
+        """``within``: how long a request waits for Postgres."""
+        self._database = database
+        self._within = within
+
+    async def event(self, scope_id: ScopeId, text: str) -> EventOut:
+        """The event with the id ``text``, its jobs and attempts. Raises Problem 404."""
+        event_id = parse_event_id(text)
+        if event_id is None:
+            raise problem("event_not_found", "An event's id is evt_ and 32 hexadecimal digits.")
+        async with self._database.hot(self._within) as pg:
+            event = await read_event(pg, scope_id, event_id)
+            # Only after the event: its jobs may have come since, but none can be missing.
+            jobs = [] if event is None else await jobs_of_event(pg, scope_id, event_id)
+        if event is None:
+            raise problem("event_not_found", f"This key's tenant and mode have no event {text}.")
+        return show_whole_event(event, jobs)
+
+    async def metrics(self, scope_id: ScopeId) -> MetricsOut:
+        """The scope's counts as the ledger has them."""
+        async with self._database.hot(self._within) as pg:
+            return show_metrics(await counts_of_scope(pg, scope_id))

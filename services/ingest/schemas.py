@@ -1,0 +1,100 @@
+"""The shapes of the API: what products post, and what they get back."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from shared.recipient import LONGEST_ID
+from shared.web.instant import Instant
+
+LONGEST_KEY = 255
+LONGEST_REF = 255
+LONGEST_NAME = 200
+
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+Ref = Annotated[str, Meta(min_length=1, max_length=LONGEST_REF, description="Say booking:bk_42; indexed and echoed.")]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+
+
+class RecipientIn(Struct, forbid_unknown_fields=True):
+    """The person an event is for. What is given here serves this event only."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+    name: Name | None = None
+    email: str | None = None
+    locale: str | None = None
+    timezone: str | None = None
+
+
+class EventIn(Struct, forbid_unknown_fields=True):
+    """An event as a product posts it. Null is the same as absent."""
+
+    event_type: str
+    recipient: RecipientIn
+    payload: dict[str, Any]
+    idempotency_key: Key | None = None
+    ref: Ref | None = None
+    send_at: Instant | None = None
+    expires_at: Instant | None = None
+
+
+class AttemptOut(Struct):
+    """One provider call; verdict ``lost`` is a worker that died with the job in its hands."""
+
+    id: str
+    number: int
+    provider: str
+    verdict: str
+    reason: str | None
+    code: str | None
+    error: str | None
+    started_at: str
+    took_ms: int
+    applied: bool
+    late: bool
+    possible_duplicate: bool
+
+
+class JobOut(Struct):
+    """One event on one channel. ``meaning`` and ``next_step`` put ``reason`` into words."""
+
+    id: str
+    channel: str
+    status: str
+    reason: str | None
+    meaning: str | None
+    next_step: str | None
+    created_at: str
+    due_at: str | None
+    expires_at: str
+    finished_at: str | None
+    attempts: list[AttemptOut]
+
+
+class EventOut(Struct):
+    """An event as it is now, with all its jobs. ``recipient`` and ``payload`` come with GET only."""
+
+    id: str
+    event_type: str
+    idempotency_key: str
+    ref: str | None
+    status: str
+    reason: str | None
+    outcome: str
+    received_at: str
+    send_at: str | None
+    expires_at: str
+    routed_at: str | None
+    file_version: int
+    request_id: str
+    jobs: list[JobOut]
+    recipient: msgspec.Raw | UnsetType = UNSET
+    payload: msgspec.Raw | UnsetType = UNSET
+
+
+class MetricsOut(Struct):
+    """How many events and jobs there are, by status; every status there is stands there, if with 0."""
+
+    events: dict[str, int]
+    jobs: dict[str, dict[str, int]]

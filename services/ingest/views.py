@@ -1,0 +1,87 @@
+"""From rows to the shapes of the API."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from services.ingest.schemas import AttemptOut, EventOut, JobOut, MetricsOut
+from shared.channel import BUILT_CHANNELS
+from shared.event import EventStatus, derive_outcome
+from shared.ids import EventId, format_attempt_id, format_event_id, format_job_id
+from shared.job import REASONS, JobStatus
+from shared.store.events import StoredEvent
+from shared.store.jobs import StoredAttempt, StoredJob
+from shared.store.ledger import EVENT_CHANNEL
+from shared.web.instant import write_instant
+
+
+def show_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
+    """``event`` with its ``jobs``, without recipient and payload."""
+    return EventOut(
+        id=format_event_id(event.event_id),
+        event_type=event.event_type,
+        idempotency_key=event.idempotency_key,
+        ref=event.ref,
+        status=event.status,
+        reason=event.reason or None,
+        outcome=derive_outcome(event.status, [job.status for job in jobs]),
+        received_at=write_instant(event.received_at),
+        send_at=None if event.send_at is None else write_instant(event.send_at),
+        expires_at=write_instant(event.expires_at),
+        routed_at=None if event.routed_at is None else write_instant(event.routed_at),
+        file_version=event.file_version,
+        request_id=event.request_id,
+        jobs=[_show_job(event.event_id, job) for job in jobs],
+    )
+
+
+def show_whole_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
+    """``event`` with its ``jobs``, recipient and payload."""
+    shown = show_event(event, jobs)
+    shown.recipient = msgspec.Raw(event.recipient.encode())
+    shown.payload = msgspec.Raw(event.payload.encode())
+    return shown
+
+
+def _show_job(event_id: EventId, job: StoredJob) -> JobOut:
+    words = REASONS.get(job.reason)
+    return JobOut(
+        id=format_job_id(event_id, job.channel),
+        channel=job.channel,
+        status=job.status,
+        reason=job.reason or None,
+        meaning=None if words is None else words.meaning,
+        next_step=None if words is None else words.next_step,
+        created_at=write_instant(job.created_at),
+        due_at=write_instant(job.due_at) if job.status is JobStatus.PENDING else None,
+        expires_at=write_instant(job.expires_at),
+        finished_at=None if job.finished_at is None else write_instant(job.finished_at),
+        attempts=[_show_attempt(event_id, job, attempt) for attempt in job.attempts],
+    )
+
+
+def _show_attempt(event_id: EventId, job: StoredJob, attempt: StoredAttempt) -> AttemptOut:
+    return AttemptOut(
+        id=format_attempt_id(event_id, job.channel, attempt.claim_seq, attempt.target_id),
+        number=attempt.number,
+        provider=attempt.provider,
+        verdict=attempt.verdict,
+        reason=attempt.reason or None,
+        code=attempt.code,
+        error=attempt.error,
+        started_at=write_instant(attempt.started_at),
+        took_ms=attempt.took_ms,
+        applied=attempt.applied,
+        late=attempt.late,
+        possible_duplicate=attempt.possible_duplicate,
+    )
+
+
+def show_metrics(counts: Mapping[tuple[str, str], int]) -> MetricsOut:
+    """The ledger's ``counts``, with a 0 for every status that did not occur."""
+    return MetricsOut(
+        events={status: counts.get((EVENT_CHANNEL, status), 0) for status in EventStatus},
+        jobs={
+            channel: {status: counts.get((channel, status), 0) for status in JobStatus} for channel in BUILT_CHANNELS
+        },
+    )
