@@ -16,7 +16,11 @@ _CODES = {"required": "missing", "additionalProperties": "unknown_field", "uneva
 
 
 class SchemaError(ValueError):
-    """A schema that is none; the text says where and what."""
+    """A schema that is none; the text says what is wrong, ``path`` where."""
+
+    def __init__(self, what: str, path: tuple[str | int, ...]) -> None:
+        super().__init__(what)
+        self.path = path
 
 
 class Checker:
@@ -34,7 +38,7 @@ class Checker:
                 pattern_options=jsonschema_rs.RegexOptions(),
             )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as exc:
-            raise SchemaError(_why(exc)) from exc
+            raise SchemaError(_why(exc), tuple(getattr(exc, "instance_path", ()))) from exc
 
     def errors(self, payload: Any) -> list[FieldError]:
         """Every mistake of ``payload``, at most a hundred; pointers begin with ``/payload``."""
@@ -104,8 +108,7 @@ def _escape(step: str) -> str:
 
 
 def _why(exc: Exception) -> str:
-    message = getattr(exc, "message", None) or str(exc)
-    path = getattr(exc, "instance_path", None) or []
-    where = ".".join(str(step) for step in path)
-    first = str(message).splitlines()[0]
-    return f"{where}: {first}" if where else first
+    message = str(getattr(exc, "message", None) or exc).splitlines()[0]
+    if message.endswith('is not a "regex"'):
+        return "is no pattern, or needs look-around or back-references: patterns run in linear time"
+    return message

@@ -33,14 +33,15 @@ def find_locale(name: str) -> Locale | None:
 
 
 @lru_cache(maxsize=1)
-def _zones() -> frozenset[str]:
+def zone_names() -> frozenset[str]:
+    """The names of all time zones."""
     return frozenset(available_timezones())
 
 
 def find_zone(name: str) -> tzinfo | None:
     """The time zone called ``name`` (``Europe/Berlin``), or None when nobody knows it."""
     # The set is asked first: ZoneInfo would take the name for a path.
-    return ZoneInfo(name) if name in _zones() else None
+    return ZoneInfo(name) if name in zone_names() else None
 
 
 @with_context

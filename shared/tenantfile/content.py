@@ -1,0 +1,169 @@
+"""What an event type says: its message, and what each channel says otherwise."""
+
+from dataclasses import dataclass, field
+
+from shared.channel import Channel
+from shared.rendering.kinds import Kind
+from shared.tenant import EmailRule, InappRule, LinkTemplate, Texts
+from shared.tenantfile.nodes import Block, Node, Place, Report
+from shared.tenantfile.section import Section, as_block, as_text
+from shared.tenantfile.terms import Options, read_options
+from shared.tenantfile.texts import Localized, Source, TextReader
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One text of an event type: what its output is read as, and whether it may come out empty."""
+
+    text: Localized
+    kind: Kind
+    name: str
+    may_be_empty: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPieces:
+    """A link as it was written, with its place."""
+
+    place: Place
+    url: Localized
+    label: Localized | None
+    app: Localized | None
+
+    def template(self) -> LinkTemplate:
+        """What goes into the model."""
+        return LinkTemplate(self.url.texts(), _texts(self.label), _texts(self.app))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What every channel says unless it says otherwise."""
+
+    title: Localized | None = None
+    body: Localized | None = None
+    link: LinkPieces | None = None
+
+
+@dataclass
+class ContentReader:
+    """Reads the texts of one event type; keeps each in ``pieces`` and ``links``, to be checked and tried out."""
+
+    texts: TextReader
+    report: Report
+    pieces: list[Piece] = field(default_factory=list)
+    links: list[LinkPieces] = field(default_factory=list)
+    places: dict[Channel, Place] = field(default_factory=dict)
+
+    def message(self, section: Section | None) -> Message:
+        """The message of the event type; empty when there is none."""
+        if section is None:
+            return Message()
+        message = Message(
+            title=self.text(section.get("title"), Kind.TEXT, "title", may_be_empty=False),
+            body=self.text(section.get("body"), Kind.TEXT, "body"),
+            link=self.link(section.section("link")),
+        )
+        section.close()
+        return message
+
+    def inapp(self, section: Section, message: Message, above: Options) -> InappRule | None:
+        """The inbox entry, or None and a mistake."""
+        self.places[Channel.INAPP] = section.node.place
+        title = self._own_or(section, "title", message.title, may_be_empty=False)
+        body = self._own_or(section, "body", message.body)
+        own_link = self.link(section.section("link"))
+        link = own_link if section.has("link") else message.link
+        icon = section.text("icon")
+        data = self._data(section)
+        how = read_options(section).over(above).terms_for(Channel.INAPP)
+        section.close()
+        if title is None or body is None:
+            return None
+        return InappRule(how, title.texts(), body.texts(), None if link is None else link.template(), icon, data)
+
+    def email(self, section: Section, message: Message, above: Options) -> EmailRule | None:
+        """The mail, or None and a mistake. With neither markdown, html nor text it says what the message says."""
+        self.places[Channel.EMAIL] = section.node.place
+        subject = self.text(section.get("subject"), Kind.TEXT, "subject", may_be_empty=False) or message.title
+        title = self.text(section.get("title"), Kind.TEXT, "title") or message.title
+        preheader = self.text(section.get("preheader"), Kind.TEXT, "preheader")
+        markdown = self.text(section.get("markdown"), Kind.MARKDOWN, "markdown")
+        html = self.text(section.get("html"), Kind.HTML, "html")
+        text = self.text(section.get("text"), Kind.TEXT, "text")
+        own_link = self.link(section.section("link"))
+        link = own_link if section.has("link") else message.link
+        how = read_options(section).over(above).terms_for(Channel.EMAIL)
+        section.close()
+        self._check_mail(section, message, has_subject=subject is not None)
+        if text is None and markdown is None:
+            text = message.body
+        if subject is None or (text is None and markdown is None):
+            return None
+        return EmailRule(
+            how=how,
+            subject=subject.texts(),
+            title=_texts(title),
+            preheader=_texts(preheader),
+            markdown=_texts(markdown),
+            html=_texts(html),
+            text=_texts(text),
+            link=None if link is None else link.template(),
+        )
+
+    def link(self, section: Section | None) -> LinkPieces | None:
+        """A link; its address and the app's are URLs, its label is text."""
+        if section is None:
+            return None
+        url = self.text(section.required("url"), Kind.URL, "link.url", may_be_empty=False)
+        label = self.text(section.get("label"), Kind.TEXT, "link.label")
+        app = self.text(section.get("app"), Kind.URL, "link.app", may_be_empty=False)
+        section.close()
+        if url is None:
+            return None
+        link = LinkPieces(section.node.place, url, label, app)
+        self.links.append(link)
+        return link
+
+    def text(self, node: Node | None, kind: Kind, name: str, *, may_be_empty: bool = True) -> Localized | None:
+        """One text, remembered as a piece."""
+        text = self.texts.read(node)
+        if text is not None:
+            self.pieces.append(Piece(text, kind, name, may_be_empty))
+        return text
+
+    def _own_or(
+        self, section: Section, key: str, fallback: Localized | None, *, may_be_empty: bool = True
+    ) -> Localized | None:
+        if section.has(key):
+            return self.text(section.get(key), Kind.TEXT, key, may_be_empty=may_be_empty)
+        section.get(key)
+        if fallback is None:
+            self.report.add(section.node.place, f"{key} is missing: neither here nor in message")
+        return fallback
+
+    def _check_mail(self, section: Section, message: Message, *, has_subject: bool) -> None:
+        if not has_subject and not section.has("subject"):
+            self.report.add(section.node.place, "subject is missing, and message has no title")
+        written = [key for key in ("markdown", "html", "text") if section.has(key)]
+        if not written and message.body is None:
+            self.report.add(section.node.place, "markdown is missing, and message has no body")
+        if "html" in written and "markdown" in written:
+            self.report.add(section.node.place, "give markdown, or html with text, not both")
+        elif "html" in written and "text" not in written:
+            self.report.add(section.node.place, "html needs text beside it: every mail has both")
+
+    def _data(self, section: Section) -> dict[str, str]:
+        node = section.get("data")
+        block: Block | None = None if node is None else as_block(node, self.report)
+        data: dict[str, str] = {}
+        for key, value in ({} if block is None else block.entries).items():
+            text = as_text(value, self.report)
+            if text is not None:
+                data[key] = text
+                piece = Localized({"": Source(value.place, text)})
+                self.pieces.append(Piece(piece, Kind.TEXT, f"data.{key}"))
+        return data
+
+
+def _texts(text: Localized | None) -> Texts | None:
+    return None if text is None else text.texts()

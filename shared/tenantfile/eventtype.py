@@ -1,0 +1,124 @@
+"""One event type of the file: its payload, its example and what it says, checked against each other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from shared.channel import Channel
+from shared.payloads import Checker
+from shared.tenant import EmailRule, EventType, InappRule, Tenant
+from shared.tenantfile.content import ContentReader
+from shared.tenantfile.later import LATER_CHANNELS, LATER_EMAIL, LATER_EVENT_TYPE
+from shared.tenantfile.nodes import Node, Report, plain_value
+from shared.tenantfile.preview import preview
+from shared.tenantfile.schema import find_node, read_schema
+from shared.tenantfile.section import Section, as_block
+from shared.tenantfile.templates import TemplateCheck
+from shared.tenantfile.terms import Options, read_options
+from shared.tenantfile.texts import TextReader
+
+_NO_PAYLOAD: dict[str, Any] = {"type": "object", "additionalProperties": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What event types take from the rest of the file. ``tenant`` has everything but its event types."""
+
+    tenant: Tenant
+    texts: TextReader
+    defaults: Options
+    report: Report
+
+
+def read_event_type(event_type_id: str, node: Node, around: Around) -> EventType | None:
+    """The event type, or None when it is too broken to be one; every mistake is in the report."""
+    report = around.report
+    block = as_block(node, report)
+    if block is None:
+        return None
+    before = report.count
+    section = Section(block, report, LATER_EVENT_TYPE)
+    title = section.text("title") or event_type_id
+    category = section.choice("category", around.tenant.categories)
+    options = read_options(section).over(around.defaults)
+    schema = _read_payload(section)
+    example = _read_example(section, schema)
+    content = ContentReader(around.texts, report)
+    inapp, email = _read_channels(section, content, options)
+    section.close()
+    check = TemplateCheck(schema, report)
+    for piece in content.pieces:
+        check.check(piece.text, piece.kind)
+    if report.count > before or schema is None or example is None:
+        return None
+    own = options.terms_for(Channel.INAPP)
+    event_type = EventType(
+        id=event_type_id,
+        title=title,
+        payload_schema=schema,
+        example=example,
+        lane=own.lane,
+        expires_after=own.expires_after,
+        category=category,
+        inapp=inapp,
+        email=email,
+    )
+    preview(event_type, content, around.tenant, report)
+    return event_type
+
+
+def _read_channels(
+    section: Section, content: ContentReader, options: Options
+) -> tuple[InappRule | None, EmailRule | None]:
+    message = content.message(section.section("message"))
+    node = section.required("channels")
+    block = None if node is None else as_block(node, section.report)
+    if block is None:
+        return None, None
+    if not block.entries:
+        section.report.add(block.place, "needs at least one channel: inapp or email")
+    channels = Section(block, section.report, LATER_CHANNELS)
+    inapp = email = None
+    if (entry := channels.section("inapp")) is not None:
+        inapp = content.inapp(entry, message, options)
+        _check_expiry(entry, inapp, options)
+    if (mail := channels.section("email", LATER_EMAIL)) is not None:
+        email = content.email(mail, message, options)
+        _check_expiry(mail, email, options)
+    channels.close()
+    return inapp, email
+
+
+def _check_expiry(section: Section, rule: InappRule | EmailRule | None, options: Options) -> None:
+    longest = options.terms_for(Channel.INAPP).expires_after
+    if rule is not None and rule.how.expires_after > longest:
+        place = section.node.entries["expires_after"].place
+        section.report.add(place, "a channel cannot wait longer than its event type's expires_after")
+
+
+def _read_payload(section: Section) -> dict[str, Any] | None:
+    node = section.get("payload")
+    return _NO_PAYLOAD if node is None else read_schema(node, section.report)
+
+
+def _read_example(section: Section, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    node = section.get("example")
+    if schema is None:
+        return None
+    checker = Checker(schema)
+    if node is None:
+        if checker.errors({}):
+            section.report.add(section.node.place, "example is missing: give a payload that fits the schema")
+            return None
+        return {}
+    example = plain_value(node)
+    errors = checker.errors(example)
+    for error in errors:
+        path = tuple(_step(step) for step in error.pointer.split("/")[2:])
+        found, rest = find_node(node, path)
+        where = f"{'.'.join(map(str, rest))} " if rest else ""
+        section.report.add(found.place, f"does not fit the payload schema: {where}{error.detail}")
+    return None if errors else example
+
+
+def _step(text: str) -> str | int:
+    return int(text) if text.isdigit() else text.replace("~1", "/").replace("~0", "~")
