@@ -73,7 +73,7 @@ def ready(*, for_development: bool) -> Environment:
     if held is None:
         raise CannotStart(f"another make has held {making} for {_OTHER_MAKE_SECONDS // 60} minutes: end it first")
     try:
-        environment.make_ready(for_development=for_development)
+        environment.make_ready(held, for_development=for_development)
     finally:
         os.close(held)
     return environment

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ class Environment:
         self._root = root
         self._folder = root / ".venv"
         self._variables = {name: value for name, value in os.environ.items() if name not in _UNWANTED} | _QUIET
+        self._passed: tuple[int, ...] = ()
 
     def program(self, name: str) -> Path:
         """A program installed in the environment."""
@@ -35,8 +37,12 @@ class Environment:
         """Whether everything is installed as the files of the clone want it."""
         return self._made() == self._wanted(for_development=for_development) and self._runs()
 
-    def make_ready(self, *, for_development: bool) -> None:
-        """Install what is missing; an environment half made by a run that was killed is made anew."""
+    def make_ready(self, held_lock: int, *, for_development: bool) -> None:
+        """Install what is missing; an environment half made by a run that was killed is made anew.
+
+        What is run for it keeps ``held_lock`` open: after a kill of ours the next run waits until it has ended.
+        """
+        self._passed = (held_lock,)
         wanted, made = self._wanted(for_development=for_development), self._made()
         if made.get("base") != wanted["base"] or not self._runs():
             made = {}
@@ -90,20 +96,18 @@ class Environment:
         return tried.returncode == 0
 
     def _make_anew(self) -> None:
-        version = ".".join(map(str, sys.version_info[:3]))
-        say(f"making .venv with Python {version} ({sys.executable})")
-        if self._folder.is_dir() and not self._folder.is_symlink():
-            shutil.rmtree(self._folder)
-        if self._uv() is not None:
-            self._run([str(self._uv()), "venv", "--quiet", "--python", sys.executable, ".venv"], "making .venv")
-            return
-        if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
-            package = f"python{version.rpartition('.')[0]}-venv"
+        if not _can_make_environments() and self._uv() is None:
+            package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
             raise CannotStart(
                 f"{sys.executable} cannot make virtual environments: install {package} (apt-get install {package})"
                 " or uv (https://docs.astral.sh/uv)"
             )
-        self._run([sys.executable, "-m", "venv", ".venv"], "making .venv")
+        say(f"making .venv with Python {platform.python_version()} ({sys.executable})")
+        if self._folder.is_dir() and not self._folder.is_symlink():
+            shutil.rmtree(self._folder)
+        uv = self._uv()
+        maker = [sys.executable, "-m", "venv"] if uv is None else [uv, "venv", "--quiet", "--python", sys.executable]
+        self._run([*maker, ".venv"], "making .venv")
 
     def _install(self, *arguments: str) -> None:
         what = "the project itself" if arguments[-2] == "-e" else f"what {arguments[-1]} lists"
@@ -116,14 +120,19 @@ class Environment:
 
     def _uv(self) -> str | None:
         """uv, when this Python cannot do without."""
-        if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
-            return shutil.which("uv")
-        return None
+        return None if _can_make_environments() else shutil.which("uv")
 
     def _run(self, command: list[str], what: str) -> None:
-        done = subprocess.run(command, cwd=self._root, env=self._variables, stdin=subprocess.DEVNULL)  # noqa: S603
+        done = subprocess.run(  # noqa: S603 - pip, venv or uv
+            command, cwd=self._root, env=self._variables, stdin=subprocess.DEVNULL, pass_fds=self._passed
+        )
         if done.returncode != 0:
             raise CannotStart(f"{what} failed, see above; the same command again goes on from here")
+
+
+def _can_make_environments() -> bool:
+    # Debian and Ubuntu ship Python without them, in a package of their own.
+    return all(importlib.util.find_spec(module) is not None for module in ("ensurepip", "venv"))
 
 
 def say(line: str) -> None:
