@@ -201,8 +201,10 @@ class _Dialogue:
         await self.answer("auth", usual)
 
     async def _take_mail(self) -> None:
-        if self.sink.script.act("body") is not None:
+        if (act := self.sink.script.act("body")) is not None:
             await self._line()
+            await self._do(act)
+            await self.reader.read()
             raise _Gone
         lines: list[bytes] = []
         while (line := await self._line()) != b".\r\n":

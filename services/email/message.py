@@ -1,0 +1,86 @@
+"""A rendered mail as the bytes that go over the wire."""
+
+import re
+from base64 import encodebytes
+from binascii import b2a_qp
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import format_datetime
+from uuid import UUID
+
+from services.email.addresses import check_address
+from services.email.headers import mailbox_header, text_header
+from shared.content import EmailContent
+from shared.tenant import EmailSender
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One mail to one address, in lines that end with CRLF, in ASCII throughout."""
+
+    envelope_from: str
+    envelope_to: str
+    content: bytes
+
+
+def build_message(content: EmailContent, sender: EmailSender, stable_id: UUID, now: datetime) -> Message:
+    """The mail from ``sender``; its Message-ID is made from ``stable_id`` and so the same at every attempt.
+
+    Raises BadAddress for an address that cannot be used.
+    """
+    check_address("from", sender.address)
+    check_address("to", content.to_address)
+    reply_to = content.reply_to or sender.reply_to
+    if reply_to is not None:
+        check_address("reply_to", reply_to)
+    boundary = f"=_{stable_id.hex}"
+    headers = [
+        mailbox_header("From", sender.name, sender.address),
+        mailbox_header("To", content.to_name, content.to_address),
+        mailbox_header("Reply-To", None, reply_to) if reply_to else "",
+        text_header("Subject", content.subject),
+        f"Date: {format_datetime(now)}\r\n",
+        # Never folded: some receivers compare the line as it stands.
+        f"Message-ID: {message_id(sender, stable_id)}\r\n",
+        "Auto-Submitted: auto-generated\r\n",
+        f"Content-Language: {content.locale}\r\n" if _LANGUAGE.fullmatch(content.locale) else "",
+        "MIME-Version: 1.0\r\n",
+        f'Content-Type: multipart/alternative; boundary="{boundary}"\r\n\r\n',
+    ]
+    # No encoded part can contain "=_": quoted-printable has only digits after "=", base64 ends with it.
+    body = (
+        f"--{boundary}\r\n".encode(),
+        _part("plain", content.text),
+        f"--{boundary}\r\n".encode(),
+        _part("html", content.html),
+        f"--{boundary}--\r\n".encode(),
+    )
+    return Message(sender.address, content.to_address, "".join(headers).encode("ascii") + b"".join(body))
+
+
+def message_id(sender: EmailSender, stable_id: UUID) -> str:
+    """The Message-ID, angle brackets included."""
+    return f"<{stable_id.hex}@{sender.address.rpartition('@')[2]}>"
+
+
+def _part(subtype: str, text: str) -> bytes:
+    encoding, body = _encode(_LINE_END.sub("\r\n", _SURROGATE.sub("\ufffd", text)).encode())
+    head = f"Content-Type: text/{subtype}; charset=utf-8\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n"
+    # The line end before a boundary belongs to the boundary, so the text's own last one needs another.
+    return head.encode() + body + b"\r\n"
+
+
+def _encode(text: bytes) -> tuple[str, bytes]:
+    """The encoding and the encoded text: quoted-printable, which people can read, unless base64 is shorter."""
+    # b2a_qp leaves lines that begin with "From " alone, and a mail store may put a ">" before them.
+    # Its soft line ends are bare where the text has no line end to learn from.
+    printable = b2a_qp(text, istext=True).replace(b"\r\n", b"\n").replace(b"\nFrom ", b"\n=46rom ")
+    if printable.startswith(b"From "):
+        printable = b"=46" + printable[1:]
+    if len(printable) > len(text) * 3 // 2 + 256:
+        return "base64", encodebytes(text).replace(b"\n", b"\r\n")
+    return "quoted-printable", printable.replace(b"\n", b"\r\n")

@@ -1,0 +1,184 @@
+"""From an SMTP reply to a verdict. Evidence in this order: stage, words, enhanced status, first digit.
+
+Coarse and on the safe side: in doubt a refusal is about the message, so that nobody's address suffers for it.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from services.email.phrases import Topic, topic_of
+from shared.job import JobReason
+from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
+
+
+class Stage(StrEnum):
+    """The step of the dialogue that a reply answers, or that was under way when the connection was lost."""
+
+    CONNECT = "connect"
+    """The connection and the server's banner; under smtps:// the TLS handshake too."""
+    HELO = "helo"
+    """EHLO or HELO, and STARTTLS with its handshake."""
+    AUTH = "auth"
+    """The login."""
+    MAIL = "mail"
+    """MAIL FROM: who it is from."""
+    RCPT = "rcpt"
+    """RCPT TO: whom it is for."""
+    DATA = "data"
+    """DATA and the mail itself, up to but without the final dot."""
+    EOD = "eod"
+    """The final dot: from here on the mail may have been taken."""
+
+
+class Cause(StrEnum):
+    """What a reply blames; the words of the classification that receipts use too."""
+
+    ACCEPTED = "accepted"
+    """Nothing: it was taken."""
+    RECIPIENT = "permanent-recipient"
+    """The address is dead."""
+    MESSAGE = "permanent-message"
+    """This message will not be taken; the address lives."""
+    TRANSIENT = "transient"
+    """Not now."""
+    SENDER = "sender-side"
+    """Us: account, network address, domain or set-up."""
+
+
+_STATUS = re.compile(r"(?<![\w.])([245])\.(\d{1,3})\.(\d{1,3})(?!\w|\.\d)")
+_LONGEST_PROVIDER_ID = 200
+_OPENING = (Stage.CONNECT, Stage.HELO, Stage.AUTH)
+
+_BY_TOPIC = {
+    Topic.RECEIVER_BUSY: Cause.TRANSIENT,
+    Topic.QUOTA: Cause.SENDER,
+    Topic.FULL: Cause.TRANSIENT,
+    Topic.TOO_BIG: Cause.MESSAGE,
+    Topic.RESTRICTED: Cause.MESSAGE,
+    Topic.SENDER: Cause.SENDER,
+    Topic.LOGIN: Cause.SENDER,
+    Topic.ADDRESS: Cause.SENDER,
+    Topic.LATER: Cause.TRANSIENT,
+    Topic.SPAM: Cause.MESSAGE,
+    Topic.GONE: Cause.RECIPIENT,
+}
+"""What the words decide by themselves; CONTENT does not, it is weaker than a status."""
+
+_BY_STATUS = {
+    **dict.fromkeys(("1.1", "1.2", "1.3", "1.6", "1.10", "2.1", "4.1", "4.4", "7.17", "7.18"), Cause.RECIPIENT),
+    **dict.fromkeys(("1.7", "1.8", "1.9", "3.5", "4.5"), Cause.SENDER),
+    **dict.fromkeys(("2.2", "3.1", "3.2"), Cause.TRANSIENT),
+    **dict.fromkeys(("7.3", "7.4", "7.8", "7.9", "7.11", "7.57", "7.60", "7.64", "7.139", "2.252"), Cause.SENDER),
+    **{f"7.{detail}": Cause.SENDER for detail in (*range(20, 30), *range(501, 531), *range(600, 800))},
+}
+"""RFC 3463 and its registry, RFC 7293, 7372 and 7505, and the ranges in which Exchange Online refuses senders."""
+
+_TOO_BIG = ("3.4", "2.3")
+_OF_FROM = frozenset(("1.7", "1.8", "1.9", "7.20", "7.21", "7.22", "7.23", "7.24", "7.26", "7.60"))
+"""Among those that blame us: the ones that mean our From address rather than login, network address or quota."""
+_CODES_OF_LOGIN = (530, 535, 538)
+_CODES_OF_RECIPIENT = (551, 556)
+
+
+def judge(stage: Stage, code: int, text: str) -> Verdict:
+    """The verdict on a reply at ``stage``; nobody's address is declared dead yet."""
+    answer, error = str(code), f"at {stage}: {' '.join(text.split())}"
+    if not 200 <= code <= 599 or 300 <= code <= 399:
+        # Not a reply that SMTP knows here: after the final dot it may have meant yes.
+        return NoVerdict(handed_over=stage is Stage.EOD, code=answer, error=error)
+    reading = _Reading.of(stage, code, text)
+    cause = reading.cause()
+    match cause:
+        case Cause.ACCEPTED if stage is not Stage.EOD:
+            # A yes where we hoped for something else: only the one after the final dot takes the mail.
+            return NoVerdict(handed_over=False, code=answer, error=error)
+        case Cause.ACCEPTED:
+            return Delivered(provider_id=_provider_id(text), code=answer)
+        case Cause.TRANSIENT:
+            if code == 421 or stage in (*_OPENING, Stage.MAIL):
+                return NoVerdict(handed_over=False, code=answer, error=error)
+            return Deferred(code=answer, error=error)
+        case Cause.SENDER:
+            return SenderBlocked("sender" if reading.blames_from() else "relay", code=answer, error=error)
+        case Cause.MESSAGE | Cause.RECIPIENT:
+            reason = JobReason.PAYLOAD_TOO_LARGE if reading.is_too_big() else JobReason.REJECTED
+            return Rejected(reason, code=answer, error=error)
+    assert_never(cause)
+
+
+def classify(stage: str, code: int, text: str) -> str:
+    """What a reply blames, as one of the words of ``Cause``."""
+    return _Reading.of(Stage(stage), code, text).cause().value
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One reply with its evidence laid out; ``status`` is without its first digit, which is the code's own."""
+
+    stage: Stage
+    code: int
+    topic: Topic | None
+    status: str | None
+
+    @classmethod
+    def of(cls, stage: Stage, code: int, text: str) -> "_Reading":
+        if code < 500:
+            return cls(stage, code, None, None)
+        return cls(stage, code, topic_of(text), _status(code, text))
+
+    def cause(self) -> Cause:
+        if 200 <= self.code <= 299:
+            return Cause.ACCEPTED
+        if self.code < 500:
+            return Cause.TRANSIENT
+        if self.stage in _OPENING:
+            return Cause.SENDER
+        if self.stage is Stage.MAIL:
+            return self._cause_at_mail()
+        if self.topic in _BY_TOPIC:
+            return _BY_TOPIC[self.topic]
+        if self.status in _BY_STATUS:
+            return _BY_STATUS[self.status]
+        return self._cause_by_code()
+
+    def _cause_at_mail(self) -> Cause:
+        # No recipient was named yet: whoever they do not know is our sender.
+        if self.is_too_big():
+            return Cause.MESSAGE
+        return Cause.TRANSIENT if self.topic in (Topic.LATER, Topic.FULL) else Cause.SENDER
+
+    def _cause_by_code(self) -> Cause:
+        if self.code in _CODES_OF_LOGIN:
+            return Cause.SENDER
+        silent = self.topic is None and self.status is None
+        return Cause.RECIPIENT if silent and self.code in _CODES_OF_RECIPIENT else Cause.MESSAGE
+
+    def is_too_big(self) -> bool:
+        # At MAIL, 552 answers the size that we announced (RFC 1870).
+        announced = self.stage is Stage.MAIL and self.code == 552 and self.topic is None
+        return self.topic is Topic.TOO_BIG or self.status in _TOO_BIG or announced
+
+    def blames_from(self) -> bool:
+        """Whether our From address is to blame, rather than our login, network address or quota."""
+        if self.stage in _OPENING or self.code in _CODES_OF_LOGIN:
+            return False
+        if self.topic in _BY_TOPIC and _BY_TOPIC[self.topic] is Cause.SENDER:
+            return self.topic is Topic.SENDER
+        if self.status in _BY_STATUS and _BY_STATUS[self.status] is Cause.SENDER:
+            return self.status in _OF_FROM
+        return self.stage is Stage.MAIL
+
+
+def _status(code: int, text: str) -> str | None:
+    for found in _STATUS.finditer(text):
+        if int(found[1]) == code // 100:
+            return f"{int(found[2])}.{int(found[3])}"
+    return None
+
+
+def _provider_id(text: str) -> str | None:
+    """The server's words without the status: its name for the mail stands in them."""
+    words = " ".join(_STATUS.sub("", text, count=1).split())
+    return words[:_LONGEST_PROVIDER_ID] or None

@@ -1,0 +1,31 @@
+"""The settings that the email service reads."""
+
+from datetime import timedelta
+
+from pydantic import field_validator, model_validator
+
+from services.email.relay import parse_relay
+from shared.settings.base import Settings, check_lease, listed
+
+
+class EmailSettings(Settings):
+    """Through which relay mail goes out, how much of it at once, and how long an attempt may take."""
+
+    smtp_url: str = listed("SMTP_URL")
+    lease: timedelta = listed("EMAIL_LEASE")
+    attempt_timeout: timedelta = listed("EMAIL_ATTEMPT_TIMEOUT")
+    lease_margin: timedelta = listed("LEASE_MARGIN")
+    slots: int = listed("EMAIL_SLOTS")
+    poll_busy: timedelta = listed("POLL_BUSY")
+    poll_idle: timedelta = listed("POLL_IDLE")
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _check_relay(cls, url: str) -> str:
+        parse_relay(url)
+        return url
+
+    @model_validator(mode="after")
+    def _check_lease(self) -> "EmailSettings":
+        check_lease("EMAIL", self.lease, self.attempt_timeout, self.lease_margin)
+        return self
