@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
 
 from services.ingest.accept import Acceptor
 from services.ingest.intake import Intake, Unfit
@@ -46,7 +47,7 @@ def event_routes(tenants: Tenants, acceptor: Acceptor, reader: Reader) -> Sequen
         return Response(shown, headers=headers)
 
     @get("/events/{event_id:str}", operation_id="get_event")
-    async def get_event(request: KeyRequest, event_id: str) -> EventOut:
+    async def get_event(request: KeyRequest, event_id: FromPath[str]) -> EventOut:
         """One event with everything that happened to it: its jobs, skipped ones too, and every attempt."""
         return await reader.event(request.auth.scope_id, event_id)
 

@@ -23,18 +23,20 @@ def read_shape(tree: object, shape: type[S]) -> tuple[S | None, list[FieldError]
     """``tree`` as a ``shape``, or None with every mistake. A null in a field that must be given counts as missing."""
     try:
         return msgspec.convert(tree, shape), []
-    except msgspec.ValidationError:
+    except msgspec.ValidationError as exc:
         kind = inspect.type_info(shape)
         errors: list[FieldError] = []
         for error in _check(tree, kind, ""):
             errors.append(error)
             if len(errors) == MOST_ERRORS:
                 break
-        return None, errors
+        return None, errors or [FieldError("", "invalid", str(exc))]
 
 
 def _check(value: object, kind: inspect.Type, pointer: str) -> Iterator[FieldError]:
     match kind:
+        case inspect.Metadata():
+            yield from _check(value, kind.type, pointer)
         case inspect.UnionType():
             if value is not None or not kind.includes_none:
                 # A field of ours is one thing or null, never one of several.
