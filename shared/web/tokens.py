@@ -23,7 +23,7 @@ SECRET_BYTES = 32
 CLOCK_LEEWAY = timedelta(seconds=10)
 """How far the clock of whoever minted the token may be off."""
 LONGEST_TOKEN = 4096
-_LONGEST_SCOPE_ID = 10
+_LARGEST_SCOPE_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def scope_of_token(token: str) -> ScopeId:
     kid = header.get("kid")
     if header.get("alg") != ALGORITHM:
         raise _refused(f"The token must be signed with {ALGORITHM}.")
-    if not isinstance(kid, str) or not (kid.isascii() and kid.isdigit()) or len(kid) > _LONGEST_SCOPE_ID:
+    if not isinstance(kid, str) or not (kid.isascii() and kid.isdigit() and int(kid[:11]) <= _LARGEST_SCOPE_ID):
         raise _refused("The token's header must name the scope in kid.")
     return ScopeId(int(kid))
 
