@@ -54,14 +54,16 @@ WITH free AS MATERIALIZED (
   FOR UPDATE SKIP LOCKED
 )
 UPDATE events
-SET announced_at = now()
+SET announced_at = coalesce($2::timestamptz, now())
 WHERE event_id = ANY (ARRAY (SELECT event_id FROM free))
 """
 
 
-async def mark_announced_if_queued(pg: HotConnection, event_ids: Sequence[EventId]) -> None:
+async def mark_announced_if_queued(
+    pg: HotConnection, event_ids: Sequence[EventId], now: datetime | None = None
+) -> None:
     """Their first announcement was confirmed only now: those not being routed yet wait from now on."""
-    await pg.execute(MARK_ANNOUNCED, event_ids)
+    await pg.execute(MARK_ANNOUNCED, event_ids, now)
 
 
 PROMOTE_DUE = f"""

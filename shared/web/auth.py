@@ -44,10 +44,11 @@ KeyRequest: TypeAlias = Request[None, Caller, State]
 class KeyRing:
     """The keys of one process: looked up once, remembered for seconds, their uses noted off the request path."""
 
-    def __init__(self, database: Database, within: timedelta) -> None:
+    def __init__(self, database: Database, within: timedelta, remembered_for: timedelta = REMEMBERED_FOR) -> None:
         """``within``: how long a request waits for the look-up."""
         self._database = database
         self._within = within
+        self._remembered_for = remembered_for
         self._known: dict[bytes, tuple[ApiKey, float]] = {}
         self._asking: dict[bytes, asyncio.Task[ApiKey | None]] = {}
         self._uses: dict[int, datetime] = {}
@@ -72,7 +73,7 @@ class KeyRing:
     async def _find(self, text: str) -> ApiKey:
         digest = hash_key(text)
         known = self._known.get(digest)
-        if known is not None and time.monotonic() - known[1] < REMEMBERED_FOR.total_seconds():
+        if known is not None and time.monotonic() - known[1] < self._remembered_for.total_seconds():
             return known[0]
         found = await self._ask_once(digest)
         if found is None:

@@ -4,6 +4,7 @@ HS256 and nothing else, under a secret of the scope: a tenant's back end may min
 scope, ``sub`` the recipient, ``aud`` is fixed, and no token lives longer than a day.
 """
 
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ SECRET_BYTES = 32
 CLOCK_LEEWAY = timedelta(seconds=10)
 """How far the clock of whoever minted the token may be off."""
 LONGEST_TOKEN = 4096
+_SCOPE_ID = re.compile(r"[1-9][0-9]{0,9}")
 _LARGEST_SCOPE_ID = 2**31 - 1
 
 
@@ -67,7 +69,7 @@ def scope_of_token(token: str) -> ScopeId:
     kid = header.get("kid")
     if header.get("alg") != ALGORITHM:
         raise _refused(f"The token must be signed with {ALGORITHM}.")
-    if not isinstance(kid, str) or not (kid.isascii() and kid.isdigit() and int(kid[:11]) <= _LARGEST_SCOPE_ID):
+    if not isinstance(kid, str) or not _SCOPE_ID.fullmatch(kid) or int(kid) > _LARGEST_SCOPE_ID:
         raise _refused("The token's header must name the scope in kid.")
     return ScopeId(int(kid))
 
