@@ -40,6 +40,20 @@ def _chosen(service: str) -> list[str]:
     return list(SERVICES) if service == ALL else [service]
 
 
+def _ingest_settings() -> list[type[Settings]]:
+    from services.ingest.settings import IngestSettings
+
+    return [IngestSettings]
+
+
+def _build_ingest(ground: Ground) -> list[Part]:
+    from services.ingest.app import build
+    from services.ingest.settings import IngestSettings
+
+    settings = load_settings(IngestSettings, ground.environ)
+    return build(settings, ground.database, ground.bus, ground.tenants, ground.host, ground.extra_routes)
+
+
 def _router_settings() -> list[type[Settings]]:
     return []
 
@@ -71,7 +85,26 @@ def _build_email(ground: Ground) -> list[Part]:
     )
 
 
+class InboxSettings(Settings):
+    """Where end users find their inbox."""
+
+    port: int = listed("INBOX_PORT")
+
+
+def _inapp_settings() -> list[type[Settings]]:
+    return [InboxSettings]
+
+
+def _build_inapp(ground: Ground) -> list[Part]:
+    from services.inapp.app import build
+
+    port = load_settings(InboxSettings, ground.environ).port
+    return build(ground.database, ground.bus, ground.sealer, host=ground.host, port=port, hearts=ground.hearts)
+
+
 SERVICES = {
+    "ingest": Service(_ingest_settings, _build_ingest),
     "router": Service(_router_settings, _build_router),
     "email": Service(_email_settings, _build_email),
+    "inapp": Service(_inapp_settings, _build_inapp),
 }

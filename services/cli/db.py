@@ -15,20 +15,24 @@ class DatabaseSettings(Settings):
 
 def migrate(as_json: bool) -> None:
     """Bring the database to this release's schema and say which that is."""
+    revision = asyncio.run(bring_to_head(_database_url()))
+    show({"revision": revision}, as_json, f"The schema is at {revision}.")
+
+
+async def bring_to_head(url: str) -> str:
+    """Migrate the database at ``url``; the revision it is at then. CommandFailed when its schema is not ours."""
     from alembic.util.exc import CommandError
 
     from shared.store.migrate import upgrade, wanted_revision
 
-    url = _database_url()
     try:
-        asyncio.run(upgrade(url))
+        await upgrade(url)
     except CommandError as exc:
         raise CommandFailed(
             f"the database cannot be migrated by this release ({exc}): if its schema is newer, use the release that"
             " made it"
         ) from exc
-    revision = wanted_revision()
-    show({"revision": revision}, as_json, f"The schema is at {revision}.")
+    return wanted_revision()
 
 
 def check(as_json: bool) -> None:

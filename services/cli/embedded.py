@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -18,51 +19,40 @@ LOOK_SECONDS = 1.0
 
 @asynccontextmanager
 async def embedded_postgres(home: Path) -> AsyncIterator[tuple[str, Part]]:
-    """The URL of the Postgres whose data lies in ``home``, and the part that watches it; stopped at the end."""
+    """The URL of the Postgres whose data lies in ``home``, and the part that watches it; stopped at the end.
+
+    CommandFailed at the end when it had ended by itself: its address went with it, so `up` ends too.
+    """
     server = await _in_thread(lambda: EmbeddedPostgres(prepare(home)))
+    # Cut off here by a stop, the thread goes on; its keeper ends Postgres when this process is gone.
+    url = await _in_thread(server.start)
     try:
-        yield await _in_thread(server.start), _watch(server)
+        yield url, Part("postgres-watch", lambda stop: _watch(server, stop))
+        if not server.alive():
+            raise CommandFailed(f"Postgres has ended by itself, its log is {server.log}: start again")
     finally:
-        await asyncio.shield(_in_thread(server.stop))
+        await _in_thread(server.stop)
 
 
-class PostgresEnded(CommandFailed):
-    """The embedded Postgres has ended by itself: its address is gone with it, so `up` ends too."""
-
-
-def _watch(server: EmbeddedPostgres) -> Part:
-    async def run(stop: asyncio.Event) -> None:
-        while not await stopped_within(stop, LOOK_SECONDS):
-            if not server.alive():
-                stop.set()
-
-    return Part("postgres-watch", run)
+async def _watch(server: EmbeddedPostgres, stop: asyncio.Event) -> None:
+    while not await stopped_within(stop, LOOK_SECONDS):
+        if not server.alive():
+            stop.set()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """What ``work`` returns, from a thread that nobody waits for when the process ends.
 
-    A start that takes long (recovery after a crash) must not hold up a stop: the keeper ends Postgres
-    when we are gone.
+    A start that takes long (recovery after a crash) must not hold up a stop.
     """
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, failure: BaseException | None) -> None:
-        if outcome.done():
-            return
-        if failure is not None:
-            outcome.set_exception(failure)
-        else:
-            outcome.set_result(result)  # type: ignore[arg-type]  # it is T when nothing failed
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
 
     def body() -> None:
         try:
-            result = work()
+            outcome.set_result(work())
         except BaseException as exc:
-            loop.call_soon_threadsafe(settle, None, exc)
-        else:
-            loop.call_soon_threadsafe(settle, result, None)
+            outcome.set_exception(exc)
 
     threading.Thread(target=body, daemon=True).start()
-    return await outcome
+    return await asyncio.wrap_future(outcome)

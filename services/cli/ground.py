@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from services.cli.store import schema_mistake
 from shared.broker.bus import Bus
@@ -18,6 +19,9 @@ from shared.settings import BusSettings, StoreSettings, load_settings
 from shared.store.database import Database
 from shared.store.migrate import schema_state
 from shared.tenantfile.current import Tenants
+
+if TYPE_CHECKING:
+    from litestar.types import ControllerRouterHandler
 
 log = get_logger()
 
@@ -38,6 +42,8 @@ class Ground:
     tenants: Tenants
     sealer: Sealer
     hearts: dict[str, Heart] = field(default_factory=dict)
+    extra_routes: list["ControllerRouterHandler"] = field(default_factory=list)
+    """Mounted beside the API of ingest."""
 
     def parts(self) -> list[Part]:
         """The parts that serve all others."""

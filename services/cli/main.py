@@ -18,10 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 database = typer.Typer(help="The schema in Postgres.", no_args_is_help=True)
-schema = typer.Typer(help="JSON Schemas for editors.", no_args_is_help=True)
 key = typer.Typer(help="API keys and inbox tokens.", no_args_is_help=True)
 app.add_typer(database, name="db")
-app.add_typer(schema, name="schema")
 app.add_typer(key, name="key")
 
 
@@ -89,14 +87,6 @@ def apply(
     from services.cli.apply import apply
 
     apply(file, check=check, prune=prune, as_json=as_json)
-
-
-@schema.command("tenant")
-def schema_tenant() -> None:
-    """Print the JSON Schema of tenant files."""
-    from services.cli.apply import print_tenant_schema
-
-    print_tenant_schema()
 
 
 @key.command("create")

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,11 +50,15 @@ def _inodes(port: int, proc: Path) -> Iterator[str]:
                 yield fields[9]
 
 
-def _open_files(process: Path) -> set[str]:
+def _open_files(process: Path) -> Iterator[str]:
+    """What the process has open; nothing when it has ended meanwhile, or is not ours to look into."""
     try:
-        return {os.readlink(file) for file in (process / "fd").iterdir()}
-    except OSError:  # it has ended meanwhile, or is not ours to look into
-        return set()
+        files = list((process / "fd").iterdir())
+    except OSError:
+        return
+    for file in files:
+        with suppress(OSError):
+            yield os.readlink(file)
 
 
 def _command(process: Path) -> str:

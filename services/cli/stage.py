@@ -1,0 +1,139 @@
+"""What `waybill up` sets up before the curtain rises: Postgres, schema, the demo's tenant and keys, and all parts."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.cli import demo
+from services.cli.banner import say
+from services.cli.compose import ALL, build_parts
+from services.cli.db import bring_to_head
+from services.cli.embedded import embedded_postgres
+from services.cli.exits import CommandFailed
+from services.cli.ground import Ground, stand_on
+from services.cli.kept import Kept, load_or_make, save
+from services.cli.readiness import Curtain, readyz_route
+from services.cli.run import admin_part
+from shared.errors import SealError
+from shared.lifecycle import Part
+from shared.settings import PREFIX, ProcessSettings, listed
+from shared.web.server import HttpPart
+
+HERE = "127.0.0.1"
+ANYWHERE = {"0.0.0.0": HERE, "::": "::1"}  # noqa: S104 - only turned into an address one can connect to
+KNOCK_SECONDS = 0.02
+
+
+class UpSettings(ProcessSettings):
+    """What `up` itself reads."""
+
+    database_url: str | None = listed("DATABASE_URL", optional=True)
+    data_dir: Path | None = listed("DATA_DIR", optional=True)
+    port: int = listed("PORT")
+    inbox_port: int = listed("INBOX_PORT")
+    smtp_sink_port: int = listed("SMTP_SINK_PORT")
+
+    @property
+    def host(self) -> str:
+        """The address it listens on."""
+        return self.bind or HERE
+
+    @property
+    def reached_at(self) -> str:
+        """The address at which a program on this machine reaches it."""
+        return ANYWHERE.get(self.host, self.host)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """All parts, not running yet, and what ``up.json`` will say once they do."""
+
+    parts: Sequence[Part]
+    told: dict[str, Any]
+    curtain: Curtain
+
+    async def listening(self, host: str) -> bool:
+        """True, once every HTTP server among the parts takes connections."""
+        for part in self.parts:
+            while isinstance(part, HttpPart) and not await _answers(host, part.port):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(KNOCK_SECONDS)
+        return True
+
+
+async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -> Stage:
+    """Everything ready to run; ``stack`` has what must be closed afterwards."""
+    url, watches = await _find_postgres(stack, settings, home)
+    say(f"Schema {await bring_to_head(url)}")
+    kept = load_or_make(home)
+    environ = _environment(kept, url)
+    ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host))
+    kept = await _set_up_demo(ground, kept, home)
+    tenants = {demo.TENANT: await _tell_tenant(ground, kept)}
+    curtain = Curtain()
+    ground.extra_routes.append(readyz_route({"up": curtain.check, "postgres": ground.check_schema}))
+    admin = admin_part(ground, int(environ.get(f"{PREFIX}ADMIN_PORT", "0")))
+    parts = [*watches, *ground.parts(), *build_parts(ALL, ground), admin]
+    told = {
+        **_addresses(parts, settings.reached_at),
+        "smtp_port": settings.smtp_sink_port,
+        "operator_token": environ[f"{PREFIX}OPERATOR_TOKEN"],
+        "tenants": tenants,
+        "example_event": demo.example_event(),
+    }
+    return Stage(parts, told, curtain)
+
+
+async def _find_postgres(stack: AsyncExitStack, settings: UpSettings, home: Path) -> tuple[str, list[Part]]:
+    if settings.database_url is not None:
+        return settings.database_url, []
+    say(f"Starting Postgres, its data stays in {home}")
+    url, watch = await stack.enter_async_context(embedded_postgres(home))
+    return url, [watch]
+
+
+def _environment(kept: Kept, url: str) -> dict[str, str]:
+    """The environment the services read: the given one, with what `up` brings along."""
+    made = {"DATABASE_URL": url, "MASTER_KEYS": kept.master_key, "OPERATOR_TOKEN": kept.operator_token}
+    given = {name: value for name, value in os.environ.items() if value}
+    return {PREFIX + name: value for name, value in made.items()} | given
+
+
+async def _set_up_demo(ground: Ground, kept: Kept, home: Path) -> Kept:
+    """The example tenant applied and its keys made, or reused; what is kept from now on."""
+    say(f"Tenant {await demo.apply_example(ground.database, ground.sealer)}")
+    await ground.tenants.load()
+    keys = await demo.keys_of_example(ground.database, kept.keys.get(demo.TENANT))
+    kept = msgspec.structs.replace(kept, keys={**kept.keys, demo.TENANT: keys})
+    save(home, kept)
+    return kept
+
+
+async def _tell_tenant(ground: Ground, kept: Kept) -> dict[str, str]:
+    keys = kept.keys[demo.TENANT]
+    try:
+        token = await demo.bobs_token(ground.database, ground.sealer)
+    except SealError as exc:
+        raise CommandFailed(f"{exc}: set {PREFIX}MASTER_KEYS to those this database was made with") from exc
+    return {"live_key": keys.live, "test_key": keys.test, "subscriber_token": token}
+
+
+def _addresses(parts: Sequence[Part], host: str) -> dict[str, str]:
+    ports = {part.name: part.port for part in parts if isinstance(part, HttpPart)}
+    in_url = f"[{host}]" if ":" in host else host
+    names = {"api_url": "ingest", "inbox_url": "inapp-http", "admin_url": "admin"}
+    return {name: f"http://{in_url}:{ports[part]}" for name, part in names.items()}
+
+
+async def _answers(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
