@@ -14,7 +14,6 @@ from services.ingest.metrics import metrics_route
 from services.ingest.promoter import Promoter
 from services.ingest.reading import Reader
 from services.ingest.republisher import Republisher
-from services.ingest.schemas import EventIn
 from services.ingest.settings import IngestSettings
 from shared.broker.bus import Bus
 from shared.lifecycle import Part
@@ -46,7 +45,7 @@ def build(
     within = settings.database_timeout * (1 - LOOK_UP_SHARE)
     acceptor, reader = Acceptor(database, announcer, within), Reader(database, within)
     routes = guarded(keys, [*event_routes(tenants, acceptor, reader), metrics_route(reader)])
-    app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH, bodies=[EventIn])
+    app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH)
     served = asyncio.Event()
     republisher = Republisher(database, bus, settings.sweep_every, settings.announce_again_after)
     return [

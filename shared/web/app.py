@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-import msgspec
 from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -11,7 +10,6 @@ from litestar.types import ControllerRouterHandler
 
 from shared.web.answers import answer_error
 from shared.web.body import LARGEST_BODY
-from shared.web.description import describe
 from shared.web.edge import Edge
 from shared.web.problem_page import problem_page
 
@@ -21,17 +19,11 @@ if TYPE_CHECKING:
 API_VERSION = "1"
 
 
-def make_app(
-    route_handlers: Sequence[ControllerRouterHandler],
-    title: str,
-    api_path: str,
-    bodies: Sequence[type[msgspec.Struct]] = (),
-) -> "ASGI3Application":
+def make_app(route_handlers: Sequence[ControllerRouterHandler], title: str, api_path: str) -> "ASGI3Application":
     """An ASGI application of ``route_handlers``.
 
     Every error is a problem, every request has an id, no body is larger than 256 KiB unless its route says
-    otherwise. ``/problems`` explains the codes; the description is at ``api_path``/openapi.json, ``bodies`` being
-    what its routes read with ``read_json``.
+    otherwise. ``/problems`` explains the codes; the description is at ``api_path``/openapi.json.
     """
     app = Litestar(
         [*route_handlers, problem_page],
@@ -41,7 +33,6 @@ def make_app(
             title=title,
             version=API_VERSION,
             path=api_path,
-            components=describe(bodies),
             render_plugins=[JsonRenderPlugin(path="/openapi.json")],
             use_handler_docstrings=True,
         ),
