@@ -36,7 +36,7 @@ class RabbitNode:
 
     def __init__(self, distribution: Distribution, home: Path, *, ready_within_seconds: float = 90) -> None:
         """Choose name and ports; nothing runs yet."""
-        self._distribution = distribution
+        self.distribution = distribution
         self._home = home
         self._ready_within = ready_within_seconds
         self._name = f"waybill-{secrets.token_hex(4)}@localhost"
@@ -153,7 +153,7 @@ class RabbitNode:
         self._link.unlink(missing_ok=True)
 
     def _scripts(self) -> Path:
-        scripts = self._distribution.scripts
+        scripts = self.distribution.scripts
         if " " not in str(scripts):
             return scripts
         # RabbitMQ's scripts do not quote their own folder: a link without spaces leads to it.
@@ -162,14 +162,14 @@ class RabbitNode:
         return self._link / scripts.name
 
     def _keep(self, program: str, *arguments: str) -> KeptProcess:
-        found = shutil.which(program, path=f"{self._distribution.erlang_bin}:{os.defpath}")
+        found = shutil.which(program, path=f"{self.distribution.erlang_bin}:{os.defpath}")
         if found is None:
-            raise CannotStart(f"{program} is missing in {self._distribution.erlang_bin}")
+            raise CannotStart(f"{program} is missing in {self.distribution.erlang_bin}")
         return KeptProcess([found, *arguments], log=self.log, endings=_AT_ONCE, environment=self._environment())
 
     def _environment(self) -> dict[str, str]:
         environment = {
-            "PATH": f"{self._distribution.erlang_bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH": f"{self.distribution.erlang_bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self._home),  # the cookie lies there
             "LC_ALL": "C.UTF-8",
             "ERL_EPMD_PORT": str(self._epmd_port),
@@ -187,8 +187,8 @@ class RabbitNode:
             "RABBITMQ_LOGS": "-",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         }
-        if self._distribution.libraries:
-            environment["LD_LIBRARY_PATH"] = ":".join(str(folder) for folder in self._distribution.libraries)
+        if self.distribution.libraries:
+            environment["LD_LIBRARY_PATH"] = ":".join(str(folder) for folder in self.distribution.libraries)
         return environment
 
     def _write_configuration(self) -> None:
