@@ -1,0 +1,122 @@
+"""The inbox API: what an end user's own front end reads, under that user's token."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from litestar import Request, Router, get
+from litestar.datastructures import State
+from litestar.openapi.spec import Operation, Parameter, Schema
+from litestar.openapi.spec.enums import OpenAPIType
+from msgspec import Struct
+
+from services.inapp.cors import open_to_browsers
+from services.inapp.query import DEFAULT_LIMIT, LARGEST_LIMIT, read_query, write_cursor
+from services.inapp.subscribers import Subscribers
+from shared.content import Link
+from shared.ids import format_event_id
+from shared.sealing import Sealer
+from shared.store.database import Database
+from shared.store.inbox import BEYOND_EVERY_SEQ, InboxEntry, list_entries
+from shared.web.app import make_app
+from shared.web.instant import write_instant
+from shared.web.tokens import Subscriber
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
+API_PATH = "/api/v1"
+DATABASE_TIMEOUT = timedelta(seconds=2)
+
+
+class EntryOut(Struct):
+    """One entry of an inbox. ``seq`` counts up; ``read_at`` is null until it was read."""
+
+    seq: int
+    event_id: str
+    event_type: str
+    title: str
+    body: str
+    link: Link | None
+    icon: str | None
+    data: dict[str, str]
+    created_at: str
+    read_at: str | None
+
+
+class CountsOut(Struct):
+    """How many entries there are, not only on this page."""
+
+    unread: int
+    total: int
+
+
+class InboxOut(Struct):
+    """A page of an inbox, newest entry first; ``next_cursor`` is null on the last one."""
+
+    data: list[EntryOut]
+    next_cursor: str | None
+    counts: CountsOut
+
+
+@dataclass
+class _ListOperation(Operation):
+    """The description of a list: its parameters are read by ``read_query``, which the framework does not see."""
+
+    def __post_init__(self) -> None:
+        number = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=LARGEST_LIMIT, default=DEFAULT_LIMIT)
+        text = Schema(type=OpenAPIType.STRING)
+        self.parameters = [
+            Parameter("limit", "query", schema=number, description="How many at most."),
+            Parameter("cursor", "query", schema=text, description="next_cursor of the page before."),
+        ]
+
+
+def build_api(database: Database, sealer: Sealer, within: timedelta = DATABASE_TIMEOUT) -> "ASGI3Application":
+    """The ASGI application of the inbox; ``within``: how long a request waits for Postgres before its 503."""
+    subscribers = Subscribers(database, sealer, within / 2)
+
+    @get("/inbox", operation_id="list_inbox", operation_class=_ListOperation)
+    async def list_inbox(request: Request[None, Any, State]) -> InboxOut:
+        """The entries of the token's recipient, newest first, with the counts of the whole inbox."""
+        subscriber = await subscribers.require(request.headers.get("authorization"))
+        belongs_to = _name_of_list(subscriber)
+        query = read_query(request.scope["query_string"], belongs_to)
+        async with database.hot(within / 2) as pg:
+            page = await list_entries(
+                pg,
+                subscriber.scope_id,
+                subscriber.recipient_id,
+                before=query.before or BEYOND_EVERY_SEQ,
+                limit=query.limit + 1,
+            )
+        shown = page.entries[: query.limit]
+        more = len(page.entries) > query.limit
+        return InboxOut(
+            [_show(entry) for entry in shown],
+            write_cursor(shown[-1].seq, belongs_to) if more else None,
+            CountsOut(page.unread_count, page.total_count),
+        )
+
+    app = make_app([Router(API_PATH, route_handlers=[list_inbox])], "Waybill inbox", API_PATH)
+    return open_to_browsers(app)
+
+
+def _name_of_list(subscriber: Subscriber) -> str:
+    return f"inbox {subscriber.scope_id} {subscriber.recipient_id}"
+
+
+def _show(entry: InboxEntry) -> EntryOut:
+    content = entry.content
+    return EntryOut(
+        seq=entry.seq,
+        event_id=format_event_id(entry.event_id),
+        event_type=entry.event_type,
+        title=content.title,
+        body=content.body,
+        link=content.link,
+        icon=content.icon,
+        data=content.data,
+        created_at=write_instant(entry.created_at),
+        read_at=None if entry.read_at is None else write_instant(entry.read_at),
+    )
