@@ -1,6 +1,8 @@
 """Rendered content: what a channel is to send, one type per channel, stored with the job."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +44,53 @@ class EmailContent:
     critical: bool = False
 
 
-Content = InappContent | EmailContent
+Urgency = Literal["very-low", "low", "normal", "high"]
+"""How much a push may disturb; the words of RFC 8030."""
+
+
+@dataclass(frozen=True, slots=True)
+class AndroidStyle:
+    """What only Android shows: the app's notification channel and the name of one of its icons."""
+
+    channel_id: str | None = None
+    icon: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppleStyle:
+    """What only Apple's devices play or show: a sound of the app, and the thread notifications are grouped by."""
+
+    sound: str | None = None
+    thread_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebStyle:
+    """What only browsers show: the absolute URL of an icon."""
+
+    icon: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushContent:
+    """One notification for a recipient's phones and browsers.
+
+    ``badge`` ``unread`` puts the inbox's count of unread entries on the app's icon. ``ttl`` is how long the
+    push service keeps it for a phone that is off; ``collapse`` names what a later message replaces there.
+    """
+
+    title: str
+    body: str
+    locale: str
+    link: Link | None = None
+    data: dict[str, str] = field(default_factory=dict)
+    badge: Literal["unread"] | None = None
+    urgency: Urgency | None = None
+    ttl: timedelta | None = None
+    collapse: str | None = None
+    android: AndroidStyle = AndroidStyle()
+    apple: AppleStyle = AppleStyle()
+    web: WebStyle = WebStyle()
+
+
+Content = InappContent | EmailContent | PushContent

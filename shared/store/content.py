@@ -5,7 +5,7 @@ from typing import assert_never
 import msgspec
 
 from shared.channel import Channel
-from shared.content import Content, EmailContent, InappContent
+from shared.content import Content, EmailContent, InappContent, PushContent
 from shared.retry import Terms
 
 
@@ -22,7 +22,7 @@ def decode_content(channel: Channel, body: str) -> Content:
         case Channel.EMAIL:
             return _EMAIL.decode(body)
         case Channel.PUSH:
-            raise NotImplementedError("push is not built yet")
+            return _PUSH.decode(body)
         case _:
             assert_never(channel)
 
@@ -39,4 +39,5 @@ def decode_terms(text: str) -> Terms:
 
 _INAPP = msgspec.json.Decoder(InappContent)
 _EMAIL = msgspec.json.Decoder(EmailContent)
+_PUSH = msgspec.json.Decoder(PushContent)
 _TERMS = msgspec.json.Decoder(Terms)

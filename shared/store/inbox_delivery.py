@@ -126,6 +126,24 @@ async def enter_if_claimed(pg: HotConnection, job_id: JobId, claim_seq: int) -> 
     return _read(await pg.fetch(ENTER_IF_CLAIMED, Channel.INAPP, job_id, claim_seq))
 
 
+# Waits for a row that is locked: in-app's own loop is finishing it, and then there is nothing left to do.
+ENTER_SIBLINGS = f"""
+WITH picked AS MATERIALIZED (
+  SELECT o.job_id
+  FROM outgoing o
+  WHERE o.channel = $1 AND o.event_id = ANY ($2::uuid[]) AND o.status = 'PENDING' AND o.claimed_until < now()
+  ORDER BY o.job_id
+  FOR UPDATE
+),
+{_FINISH}
+"""
+
+
+async def enter_siblings(pg: HotConnection, event_ids: Sequence[EventId]) -> list[Entered]:
+    """The in-app jobs of ``event_ids`` finished now, due or not; those not PENDING, or in a claim, are left alone."""
+    return _read(await pg.fetch(ENTER_SIBLINGS, Channel.INAPP, event_ids))
+
+
 def _read(rows: Sequence[asyncpg.Record]) -> list[Entered]:
     return [
         Entered(

@@ -139,6 +139,19 @@ recorded AS (
       took_ms = excluded.took_ms, applied = excluded.applied, late = true,
       possible_duplicate = excluded.possible_duplicate
   WHERE attempts.verdict = 'lost'
+),
+-- A target that was registered again since the attempt began is another one. Locked in one order, as everywhere.
+forgotten AS (
+  DELETE FROM push_targets
+  WHERE target_id = ANY (ARRAY(
+    SELECT p.target_id
+    FROM unnest($11::bigint[], $12::int[], $13::bigint[], $20::timestamptz[], $23::boolean[])
+      AS d(job_id, claim_seq, target_id, started_at, target_dead)
+    JOIN judged j USING (job_id, claim_seq)
+    JOIN push_targets p ON p.target_id = d.target_id AND p.registered_at < d.started_at
+    WHERE $1 = 'push' AND d.target_dead AND j.act <> 'stale'
+    ORDER BY p.target_id
+    FOR UPDATE OF p))
 )
 SELECT job_id, act, status, reason
 FROM judged
@@ -162,7 +175,10 @@ class Settled:
 
 
 async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequence[Report]) -> list[Settled]:
-    """Apply ``reports`` (one per job at most) as far as their claims still stand, and record every attempt."""
+    """Apply ``reports`` (one per job at most) as far as their claims still stand, and record every attempt.
+
+    Push targets that an applied report found dead are forgotten with it.
+    """
     attempts = [(report, attempt) for report in reports for attempt in report.attempts]
     rows = await pg.fetch(
         SETTLE_IF_CLAIMED,
@@ -179,6 +195,7 @@ async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequen
         [attempt.started_at for _, attempt in attempts],
         [int(attempt.took.total_seconds() * 1000) for _, attempt in attempts],
         [attempt.possible_duplicate for _, attempt in attempts],
+        [attempt.target_dead for _, attempt in attempts],
     )
     return [Settled(JobId(r["job_id"]), r["act"], JobStatus(r["status"]), JobReason(r["reason"])) for r in rows]
 

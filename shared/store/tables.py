@@ -196,6 +196,32 @@ ledger = Table(
     _required("n", BigInteger),
 )
 
+push_targets = Table(
+    "push_targets",
+    metadata,
+    Column("target_id", BigInteger, primary_key=True),
+    _required("scope_id", Integer),
+    _required("recipient_id", Text),
+    _required("kind", Text),
+    _required("token", Text),
+    _required("token_hash", LargeBinary),
+    Column("platform", Text),
+    Column("app", Text),
+    _required("registered_at", INSTANT),
+    Column("last_used_at", INSTANT),
+    UniqueConstraint("scope_id", "kind", "token_hash", name="push_targets_token"),
+    Index("push_targets_recipient", "scope_id", "recipient_id", "target_id"),
+)
+
+sender_secrets = Table(
+    "sender_secrets",
+    metadata,
+    Column("tenant_id", Integer, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    _required("sealed", LargeBinary),
+    _required("updated_at", INSTANT),
+)
+
 
 def is_compared(_item: object, name: str | None, kind: str, reflected: bool, _other: object) -> bool:
     """Whether Alembic compares ``name``: not the partitions, which are ``outgoing`` under other names."""

@@ -1,0 +1,52 @@
+"""The tenants' own credentials with senders, sealed for the tenant they belong to."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.ids import TenantId
+from shared.store.database import HotConnection
+
+FCM = "fcm"
+"""The kind of a Firebase service account: the JSON file as Google issues it."""
+
+
+def bound_to(tenant_id: TenantId, kind: str) -> str:
+    """The words a tenant's secret of ``kind`` is sealed for."""
+    return f"sender:{tenant_id}:{kind}"
+
+
+PUT = text("""
+INSERT INTO sender_secrets (tenant_id, kind, sealed)
+VALUES (:tenant_id, :kind, :sealed)
+ON CONFLICT (tenant_id, kind) DO UPDATE
+SET sealed = excluded.sealed, updated_at = now()
+""")
+
+
+async def put_secret(connection: AsyncConnection, tenant_id: TenantId, kind: str, sealed: bytes) -> None:
+    """Keep ``sealed`` (for ``bound_to``) as the tenant's secret of ``kind``, in place of an earlier one."""
+    await connection.execute(PUT, {"tenant_id": tenant_id, "kind": kind, "sealed": sealed})
+
+
+DELETE = text("""
+DELETE FROM sender_secrets
+WHERE tenant_id = :tenant_id AND kind = :kind
+""")
+
+
+async def delete_secret(connection: AsyncConnection, tenant_id: TenantId, kind: str) -> bool:
+    """Whether the tenant had a secret of ``kind`` until now."""
+    return (await connection.execute(DELETE, {"tenant_id": tenant_id, "kind": kind})).rowcount > 0
+
+
+FIND = """
+SELECT sealed
+FROM sender_secrets
+WHERE tenant_id = $1 AND kind = $2
+"""
+
+
+async def find_secret(pg: HotConnection, tenant_id: TenantId, kind: str) -> bytes | None:
+    """The tenant's secret of ``kind``, still sealed, or None."""
+    sealed: bytes | None = await pg.fetchval(FIND, tenant_id, kind)
+    return sealed
