@@ -43,10 +43,10 @@ class Budget:
     processor time, so that a busy machine fails nobody's mail.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_seconds: float = MAX_CPU_SECONDS) -> None:
         self._steps = 0
         self._rounds = 0
-        self._until = time.thread_time() + MAX_CPU_SECONDS
+        self._until = time.thread_time() + cpu_seconds
 
     def step(self) -> None:
         """Count one node or filter; raises ResourceLimitError when the budget is used up."""

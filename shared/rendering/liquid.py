@@ -27,15 +27,20 @@ class TemplateMistakes(RenderError):
         self.mistakes = mistakes
 
 
-@lru_cache(maxsize=4096)
-def compile_template(source: str, kind: Kind) -> BoundTemplate:
-    """``source`` parsed for output of ``kind``, from a cache; raises TemplateMistakes."""
+def parse_template(source: str, kind: Kind) -> BoundTemplate:
+    """``source`` parsed, its constructs not looked at yet; raises TemplateMistakes when it is no Liquid."""
     if len(source) > MAX_SOURCE_CHARACTERS:
         raise TemplateMistakes([Mistake(1, f"it is longer than {MAX_SOURCE_CHARACTERS} characters")])
     try:
-        template = _ENVIRONMENTS[kind].from_string(source)
+        return _ENVIRONMENTS[kind].from_string(source)
     except LiquidError as exc:
         raise TemplateMistakes([Mistake(line_of(source, exc), _words(exc))]) from exc
+
+
+@lru_cache(maxsize=4096)
+def compile_template(source: str, kind: Kind) -> BoundTemplate:
+    """``source`` ready to be rendered as output of ``kind``, from a cache; raises TemplateMistakes."""
+    template = parse_template(source, kind)
     if mistakes := check_syntax(template):
         raise TemplateMistakes(mistakes)
     return template

@@ -145,7 +145,8 @@ class _Walk:
 
     def _use(self, path: Path, scope: Scope, present: frozenset[Segments], *, needed: bool, printed: bool) -> None:
         segments = self._resolve(path, scope)
-        if segments is not None:
+        # A path with another one in it is refused elsewhere; what it would read, nobody knows.
+        if segments is not None and not path.children():
             line = line_at(path.token)
             self.uses.append(Use(segments, str(path), line, needed, printed, present))
 

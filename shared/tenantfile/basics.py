@@ -54,9 +54,9 @@ def read_website(section: Section) -> str | None:
     if website is None:
         return None
     try:
-        absolute_link(website, None, "website")
-    except RenderError as exc:
-        section.report.add(section.node.entries["website"].place, str(exc))
+        absolute_link(website, None, "it")
+    except RenderError:
+        section.report.add(section.node.entries["website"].place, "must be an address that begins with https://")
         return None
     if "?" in website or "#" in website:
         section.report.add(section.node.entries["website"].place, "must end with its path: no ? and no #")

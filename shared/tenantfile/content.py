@@ -120,6 +120,10 @@ class ContentReader:
         section.close()
         if url is None:
             return None
+        for _locales, source in url.each():
+            begins = source.text.strip().split("{", 1)[0]
+            if begins and (not begins.startswith(("/", "https:")) or begins.startswith("//")):
+                self.report.add(source.place, "must begin with https:// or /")
         link = LinkPieces(section.node.place, url, label, app)
         self.links.append(link)
         return link

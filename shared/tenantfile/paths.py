@@ -85,7 +85,7 @@ class Paths:
         if isinstance(segment, int):
             always = any(part.sure and part.schema.get("minItems", 0) > segment for part in parts)
             return Step(self._items(parts, segment), always) if _is_list(parts) else None
-        return self._property(parts, segment) or _measure(parts, segment)
+        return self._property(parts, segment) or self._measure(parts, segment)
 
     def _property(self, parts: list[Part], name: str) -> Step | None:
         found: list[Part] = []
@@ -97,6 +97,15 @@ class Paths:
         if not found:
             return None
         return Step(found, always=required and not _may_be_null(found))
+
+    def _measure(self, parts: list[Part], word: str) -> Step | None:
+        """``size`` of a text, list or object, ``first`` and ``last`` of a list."""
+        if word == "size":
+            return Step([Part({"type": "integer"}, sure=True)], always=True)
+        if word in _LIST_WORDS and _is_list(parts):
+            always = any(part.sure and part.schema.get("minItems", 0) > 0 for part in parts)
+            return Step(self._items(parts, None), always)
+        return None
 
     def _items(self, parts: list[Part], index: int | None) -> list[Part]:
         found: list[Part] = []
@@ -152,17 +161,6 @@ def _matches(pattern: str, name: str) -> bool:
         return re.search(pattern, name[:100]) is not None
     except re.error:
         return False
-
-
-def _measure(parts: list[Part], word: str) -> Step | None:
-    """``size`` of a text, list or object, ``first`` and ``last`` of a list."""
-    if word == "size":
-        return Step([Part({"type": "integer"}, sure=True)], always=True)
-    if word in _LIST_WORDS and _is_list(parts):
-        always = any(part.sure and part.schema.get("minItems", 0) > 0 for part in parts)
-        items = [part.schema["items"] for part in parts if isinstance(part.schema.get("items"), Mapping)]
-        return Step([Part(item, sure=True) for item in items], always)
-    return None
 
 
 def _is_list(parts: list[Part]) -> bool:

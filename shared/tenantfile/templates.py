@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.rendering.kinds import Kind
-from shared.rendering.liquid import TemplateMistakes, compile_template
+from shared.rendering.liquid import TemplateMistakes, parse_template
+from shared.rendering.syntax import Mistake, check_syntax
 from shared.rendering.uses import Use, uses_of
 from shared.rendering.variables import variables_schema
 from shared.suggestion import closest
@@ -31,16 +32,20 @@ class TemplateCheck:
     def check_source(self, source: Source, kind: Kind) -> None:
         """Report what is wrong with one template."""
         try:
-            template = compile_template(source.text, kind)
+            template = parse_template(source.text, kind)
         except TemplateMistakes as exc:
-            for mistake in exc.mistakes:
-                self._report.add(source.place, f"{source.locate(mistake.line)}{mistake.what}")
+            self._complain(source, exc.mistakes)
             return
+        self._complain(source, check_syntax(template))
         if self._paths is None:
             return
         for use in uses_of(template):
             if complaint := self._complaint(use, self._paths):
                 self._report.add(source.place, f"{source.locate(use.line)}{complaint}")
+
+    def _complain(self, source: Source, mistakes: list[Mistake]) -> None:
+        for mistake in mistakes:
+            self._report.add(source.place, f"{source.locate(mistake.line)}{mistake.what}")
 
     def _complaint(self, use: Use, paths: Paths) -> str | None:
         match paths.find(use.path):
@@ -56,7 +61,7 @@ def _missing(use: Use, found: Found) -> str | None:
     for length in found.optional:
         prefix = use.path[:length]
         if not any(present[:length] == prefix for present in use.present):
-            name = _written(prefix)
+            name = use.written if length == len(use.path) else _written(prefix)
             return f"{name} is optional: put it between {{% if {name} %}} and {{% endif %}}, or add | default: '…'"
     return None
 
