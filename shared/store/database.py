@@ -90,6 +90,8 @@ def _make_engine(url: str, pool_size: int, within: timedelta, name: str) -> Asyn
         max_overflow=0,
         pool_timeout=within.total_seconds(),
         pool_use_lifo=True,
+        # A payload must not reach the logs by way of an error message.
+        hide_parameters=True,
         # JSON stays text in both directions: who reads it knows the type to decode it to.
         json_deserializer=str,
         connect_args={

@@ -58,16 +58,15 @@ class Installation:
 
     async def command(self, *arguments: str) -> str:
         """What ``waybill`` printed when run with ``arguments``; AssertionError when it failed."""
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [WAYBILL, *arguments],
-            env=clean_environment(self.settings),
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-        )
+        done = await asyncio.to_thread(self._run, arguments)
         assert done.returncode == 0, f"{arguments}: {done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def _run(self, arguments: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+        environment = clean_environment(self.settings)
+        return subprocess.run(
+            [WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        )
 
     async def set_up(self) -> None:
         """The schema, the tenant, and a key for the client."""
