@@ -1,75 +1,60 @@
-"""A TCP connection to a real server that can be frozen and cut."""
+"""A TCP wire in front of a server, that can be cut and mended."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 
 class Wire:
-    """Everything that goes through here goes on to ``host``:``port``, while it may."""
+    """Forwards ``127.0.0.1:port`` to a server until it is cut."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._target = host, port
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        self._target = (host, port)
+        self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
-        self._cut = False
+        self.port = 0
 
-    def freeze(self) -> None:
-        """Let nothing through, and close nothing: the other side seems to have fallen silent."""
-        self._flowing.clear()
+    async def mend(self) -> None:
+        """Take connections (again)."""
+        self._server = await asyncio.start_server(self._forward, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
 
-    def thaw(self) -> None:
-        """Let everything through again, also what was held back."""
-        self._flowing.set()
-
-    def cut(self) -> None:
-        """Break every connection and take no new one."""
-        self._cut = True
+    async def cut(self) -> None:
+        """Break every connection and refuse new ones."""
+        if self._server is not None:
+            self._server.close()
         for writer in self._open:
             writer.transport.abort()
+        if self._server is not None:
+            await self._server.wait_closed()
+        self._server = None
 
-    def mend(self) -> None:
-        """Take connections again."""
-        self._cut = False
-
-    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection until either side ends it."""
-        if self._cut:
-            writer.transport.abort()
-            return
-        far_reader, far_writer = await asyncio.open_connection(*self._target)
-        self._open |= {writer, far_writer}
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._pump(reader, far_writer))
-                both.create_task(self._pump(far_reader, writer))
-        finally:
-            self._open -= {writer, far_writer}
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection(*self._target)
+        self._open |= {writer, there_writer}
         with contextlib.suppress(OSError):
-            while chunk := await reader.read(65_536):
-                await self._flowing.wait()
-                writer.write(chunk)
-                await writer.drain()
-        writer.transport.abort()
+            await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+        for end in (writer, there_writer):
+            self._open.discard(end)
+            end.close()
 
 
 @asynccontextmanager
-async def wire_to(url: str) -> AsyncIterator[tuple[Wire, str]]:
-    """A wire to the server of ``url``, and the URL that leads through it."""
-    parts = urlsplit(url)
-    assert parts.hostname and parts.port
-    wire = Wire(parts.hostname, parts.port)
-    server = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    credentials = f"{parts.username}:{parts.password}@" if parts.password else f"{parts.username}@"
+async def wire_to(host: str, port: int) -> AsyncIterator[Wire]:
+    """A wire to ``host:port`` that works."""
+    wire = Wire(host, port)
+    await wire.mend()
     try:
-        yield wire, parts._replace(netloc=f"{credentials}127.0.0.1:{port}").geturl()
+        yield wire
     finally:
-        server.close()
-        wire.thaw()
-        wire.cut()
+        await wire.cut()
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    try:
+        while chunk := await source.read(65536):
+            sink.write(chunk)
+            await sink.drain()
+    finally:
+        sink.close()
