@@ -32,8 +32,9 @@ def make_app(route_handlers: Sequence[ControllerRouterHandler], title: str, api_
         openapi_config=OpenAPIConfig(
             title=title,
             version=API_VERSION,
-            path=api_path,
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            # Litestar answers everything below this path that it does not know with a page of HTML.
+            path=f"{api_path}/openapi.json",
+            render_plugins=[JsonRenderPlugin(path="/")],
             use_handler_docstrings=True,
         ),
         request_max_body_size=LARGEST_BODY,
