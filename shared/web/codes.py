@@ -35,6 +35,12 @@ PROBLEM_CODES: dict[str, ProblemCode] = {
     "token_expired": ProblemCode(
         401, "The subscriber token has expired", "Mint a new token: they live for a day at most."
     ),
+    "operator_token_missing": ProblemCode(
+        401, "The operator's token is needed", "Send the operator's token as `Authorization: Bearer …`."
+    ),
+    "operator_token_invalid": ProblemCode(
+        401, "That is not the operator's token", "Use the token that `up` wrote to up.json, or WAYBILL_OPERATOR_TOKEN."
+    ),
     "permission_missing": ProblemCode(
         403, "The API key may not do this", "Create a key with the permission that `detail` names."
     ),
