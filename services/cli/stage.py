@@ -71,7 +71,7 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
     url, watches = await _find_postgres(stack, settings, home)
     say(f"Schema {await bring_to_head(url)}")
     kept = load_or_make(home)
-    environ = _environment(kept, url)
+    environ = _environment(kept, url, f"smtp://{HERE}:{settings.smtp_sink_port}")
     ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host))
     kept = await _set_up_demo(ground, kept, home)
     tenants = {demo.TENANT: await _tell_tenant(ground, kept)}
@@ -97,11 +97,14 @@ async def _find_postgres(stack: AsyncExitStack, settings: UpSettings, home: Path
     return url, [watch]
 
 
-def _environment(kept: Kept, url: str) -> dict[str, str]:
-    """The environment the services read: the given one, with what `up` brings along."""
+def _environment(kept: Kept, url: str, sink_url: str) -> dict[str, str]:
+    """The environment the services read: the given one, with what `up` brings along.
+
+    The sink takes the place of any relay that is given: a demo writes to nobody.
+    """
     made = {"DATABASE_URL": url, "MASTER_KEYS": kept.master_key, "OPERATOR_TOKEN": kept.operator_token}
     given = {name: value for name, value in os.environ.items() if value}
-    return {PREFIX + name: value for name, value in made.items()} | given
+    return {PREFIX + name: value for name, value in made.items()} | given | {f"{PREFIX}SMTP_URL": sink_url}
 
 
 async def _set_up_demo(ground: Ground, kept: Kept, home: Path) -> Kept:
