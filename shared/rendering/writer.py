@@ -1,7 +1,7 @@
 """One channel's texts, written for one recipient: the locale chosen once, the budget shared."""
 
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import tzinfo
 from typing import Any
 
 from shared.content import Link
@@ -19,13 +19,16 @@ from shared.tenant import LinkTemplate, Tenant, Texts
 
 
 class Writer:
-    """Writes the texts of one channel. ``locale`` is the tenant's locale the recipient gets."""
+    """Writes the texts of one channel. ``locale`` is the tenant's locale the recipient gets.
+
+    Raises RenderError for a time zone nobody knows: ingest should never have let it in.
+    """
 
     def __init__(self, tenant: Tenant, event_id: EventId, recipient: Recipient, payload: Mapping[str, Any]) -> None:
         self.tenant = tenant
         self.recipient = recipient
         self.locale = choose_locale(recipient.locale, tenant.locales)
-        self._zone = find_zone(recipient.timezone or tenant.timezone) or UTC
+        self._zone = _zone(recipient.timezone or tenant.timezone)
         self._variables = variables_of(tenant, event_id, recipient, self.locale, payload)
         self._budget = Budget()
 
@@ -54,3 +57,10 @@ class Writer:
             written = self.write(link.app, Kind.URL, "link.app")
             app = app_link(written, self.tenant.app_link_schemes, "link.app")
         return Link(url, label or None, app)
+
+
+def _zone(name: str) -> tzinfo:
+    zone = find_zone(name)
+    if zone is None:
+        raise RenderError("the time zone is one nobody knows")
+    return zone

@@ -46,7 +46,7 @@ async def apply(
     """Make the file at ``source_path`` the one that applies; applying it again changes nothing.
 
     What the file leaves out (event types, categories, senders) stays as it was, unless ``prune``.
-    Raises TenantFileError with every mistake, OSError when unreadable, StoreUnavailable.
+    Raises TenantFileError with every mistake, StoreUnavailable.
     """
     checked = await asyncio.to_thread(check_file, source_path)
     new = checked.tenant

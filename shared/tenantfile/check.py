@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from shared.errors import TenantFileError
 from shared.tenant import EventType, Tenant
 from shared.tenantfile.basics import (
     NAME,
@@ -36,8 +37,12 @@ class Checked:
 
 
 def check_file(path: Path) -> Checked:
-    """The tenant file at ``path``, checked. Raises TenantFileError with every mistake, OSError when unreadable."""
-    return check(path.read_bytes(), path.name, path.parent)
+    """The tenant file at ``path``, checked. Raises TenantFileError with every mistake."""
+    try:
+        source = path.read_bytes()
+    except OSError as exc:
+        raise TenantFileError([f"{path}: cannot be read: {exc.strerror}"]) from exc
+    return check(source, path.name, path.parent)
 
 
 def check(source: bytes, file_name: str, folder: Path) -> Checked:

@@ -127,6 +127,13 @@ def test_a_template_that_fails_fails_its_channel_and_nothing_else() -> None:
     assert "text.en, line 1" in mail.detail
 
 
+def test_a_zone_nobody_knows_is_an_error_and_never_quietly_utc(campus: Tenant) -> None:
+    lost = replace(BOB, timezone="Mars/Olympus")
+    for entry in plan(scoped(campus), event("reminder", campus.event_types["reminder"].example, lost)):
+        assert isinstance(entry, Refused)
+        assert (entry.reason, entry.detail) == (JobReason.TEMPLATE_ERROR, "the time zone is one nobody knows")
+
+
 def test_an_event_type_that_is_gone_is_an_error_of_its_own(campus: Tenant) -> None:
     with pytest.raises(UnknownEventType, match="campus has no event type gone"):
         plan(scoped(campus), event("gone", {}))

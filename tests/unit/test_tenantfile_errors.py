@@ -5,6 +5,8 @@ from textwrap import dedent
 
 import pytest
 
+from shared.errors import TenantFileError
+from shared.tenantfile.check import check_file
 from tests.tenantfiles import HEAD, file_saying, file_with_type, mistakes_in, read_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -225,3 +227,8 @@ def test_texts_in_files_are_read_from_the_files_own_folder_only(tmp_path: Path) 
         (mistake,) = mistakes_in(mail(name), folder)
         assert "event_types.made.channels.email.markdown: " in mistake
         assert what in mistake
+
+
+def test_a_file_that_is_not_there_is_a_mistake_like_any_other(tmp_path: Path) -> None:
+    with pytest.raises(TenantFileError, match=r"nothing\.yaml: cannot be read: No such file"):
+        check_file(tmp_path / "nothing.yaml")
