@@ -132,7 +132,11 @@ class RabbitNode:
         # mended in RabbitMQ 3.13.3): killed now, it would come back without a leader and never answer again.
         if self._frozen or not self.management.answers():
             return
-        queues = [queue["name"] for queue in self.management.call("GET", "/queues") if queue.get("type") == "quorum"]
+        queues = [
+            f"{queue['vhost'].replace('/', '%2F')}_{queue['name']}"
+            for queue in self.management.call("GET", "/queues")
+            if queue.get("type") == "quorum"
+        ]
         deadline = time.monotonic() + _REGISTERED_SECONDS
         while time.monotonic() < deadline:
             listed = b"".join(path.read_bytes() for path in self._home.glob("data/*/quorum/*/names.dets"))

@@ -27,12 +27,14 @@ def throw_away_node(home: Path) -> Iterator[RabbitNode]:
     folder = home / f"{_PREFIX}{os.getpid()}"
     folder.mkdir()
     held = flock.take(folder / "node.lock", 0)
-    node = RabbitNode(find_or_fetch(home), folder)
+    # A folder below the lock's: a test that wipes the node must not wipe the lock.
+    node = RabbitNode(find_or_fetch(home), folder / "node")
     try:
         node.start()
         yield node
     finally:
         node.wipe()
+        shutil.rmtree(folder, ignore_errors=True)
         if held is not None:
             os.close(held)
 
