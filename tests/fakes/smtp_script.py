@@ -70,6 +70,8 @@ class Script:
         if self._once[stage]:
             return self._once[stage].popleft()
         told = self._told().get(stage)
+        if told == "usual":
+            return None
         return parse_act(told) if told else self._always.get(stage)
 
     def _told(self) -> dict[str, str]:
@@ -80,7 +82,7 @@ class Script:
 
 
 def parse_act(text: str) -> Act:
-    """The act written as ``stall``, ``drop`` or ``451 4.7.1 words``."""
+    """The act written as ``stall``, ``drop`` or ``451 4.7.1 words``; a control file may also say ``usual``."""
     if text == "stall":
         return Stall()
     if text == "drop":
