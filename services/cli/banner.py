@@ -39,7 +39,7 @@ def post_command(told: dict[str, Any]) -> str:
     # Apostrophes as JSON writes them: shell quoting would make the line unreadable.
     body = json.dumps(told["example_event"], ensure_ascii=False).replace("'", "\\u0027")
     return (
-        f"curl -i -X POST {told['api_url']}/api/v1/events {READ.format(told['tenants']['campus']['live_key'])}"
+        f"curl -si -X POST {told['api_url']}/api/v1/events {READ.format(told['tenants']['campus']['live_key'])}"
         f" -H 'Content-Type: application/json' -H \"Idempotency-Key: try-$(date +%s)-$RANDOM\" -d {shlex.quote(body)}"
     )
 

@@ -20,6 +20,8 @@ from services.cli.ground import Ground, stand_on
 from services.cli.kept import Kept, load_or_make, save
 from services.cli.readiness import Curtain, readyz_route
 from services.cli.run import admin_part
+from services.cli.sandbox.mailcatcher import MailCatcher
+from services.cli.sandbox.messages import message_routes
 from shared.errors import SealError
 from shared.lifecycle import Part
 from shared.settings import PREFIX, ProcessSettings, listed
@@ -71,18 +73,22 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
     url, watches = await _find_postgres(stack, settings, home)
     say(f"Schema {await bring_to_head(url)}")
     kept = load_or_make(home)
-    environ = _environment(kept, url, f"smtp://{HERE}:{settings.smtp_sink_port}")
+    catcher = MailCatcher()
+    sink = catcher.part(settings.host, settings.smtp_sink_port)
+    environ = _environment(kept, url, f"smtp://{in_url(settings.reached_at)}:{sink.port}")
+    operator_token = environ[f"{PREFIX}OPERATOR_TOKEN"]
     ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host))
     kept = await _set_up_demo(ground, kept, home)
     tenants = {demo.TENANT: await _tell_tenant(ground, kept)}
     curtain = Curtain()
-    ground.extra_routes.append(readyz_route({"up": curtain.check, "postgres": ground.check_schema}))
+    checks = {"up": curtain.check, "postgres": ground.check_schema}
+    ground.extra_routes.extend([readyz_route(checks), *message_routes(catcher, operator_token)])
     admin = admin_part(ground, int(environ.get(f"{PREFIX}ADMIN_PORT", "0")))
-    parts = [*watches, *ground.parts(), *build_parts(ALL, ground), admin]
+    parts = [*watches, sink, *ground.parts(), *build_parts(ALL, ground), admin]
     told = {
         **_addresses(parts, settings.reached_at),
-        "smtp_port": settings.smtp_sink_port,
-        "operator_token": environ[f"{PREFIX}OPERATOR_TOKEN"],
+        "smtp_port": sink.port,
+        "operator_token": operator_token,
         "tenants": tenants,
         "example_event": demo.example_event(),
     }
@@ -128,9 +134,13 @@ async def _tell_tenant(ground: Ground, kept: Kept) -> dict[str, str]:
 
 def _addresses(parts: Sequence[Part], host: str) -> dict[str, str]:
     ports = {part.name: part.port for part in parts if isinstance(part, HttpPart)}
-    in_url = f"[{host}]" if ":" in host else host
     names = {"api_url": "ingest", "inbox_url": "inapp-http", "admin_url": "admin"}
-    return {name: f"http://{in_url}:{ports[part]}" for name, part in names.items()}
+    return {name: f"http://{in_url(host)}:{ports[part]}" for name, part in names.items()}
+
+
+def in_url(host: str) -> str:
+    """An address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
 
 
 async def _answers(host: str, port: int) -> bool:
