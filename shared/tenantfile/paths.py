@@ -13,7 +13,6 @@ Segment = str | int
 _ALTERNATIVES = ("anyOf", "oneOf")
 _BRANCHES = ("then", "else")
 _LIST_WORDS = ("first", "last")
-_MAX_DEPTH = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +116,22 @@ class Paths:
             found.extend(inner for place in places for inner in self._gather(place, sure=len(places) == 1))
         return found
 
-    def _gather(self, schema: Any, *, sure: bool, depth: int = 0) -> Iterator[Part]:
-        """``schema`` and every schema beside or behind it that speaks of the same value."""
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+    def _gather(self, schema: Any, *, sure: bool, seen: set[int] | None = None) -> Iterator[Part]:
+        """``schema`` and every schema beside or behind it that speaks of the same value, each once."""
+        seen = set() if seen is None else seen
+        if not isinstance(schema, Mapping) or id(schema) in seen:
             return
+        seen.add(id(schema))
         yield Part(schema, sure)
         if isinstance(reference := schema.get("$ref"), str):
-            yield from self._gather(self._resolve(reference), sure=sure, depth=depth + 1)
+            yield from self._gather(self._resolve(reference), sure=sure, seen=seen)
         for inner in schema.get("allOf", ()):
-            yield from self._gather(inner, sure=sure, depth=depth + 1)
+            yield from self._gather(inner, sure=sure, seen=seen)
         for word in _ALTERNATIVES:
             for inner in schema.get(word, ()):
-                yield from self._gather(inner, sure=False, depth=depth + 1)
+                yield from self._gather(inner, sure=False, seen=seen)
         for word in _BRANCHES:
-            yield from self._gather(schema.get(word), sure=False, depth=depth + 1)
+            yield from self._gather(schema.get(word), sure=False, seen=seen)
 
     def _resolve(self, reference: str) -> Any:
         place: Any = self._document

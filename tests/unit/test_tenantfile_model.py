@@ -118,6 +118,14 @@ def test_references_alternatives_and_open_objects_are_followed() -> None:
         assert any("is optional" in mistake for mistake in found(f"{{{{ {optional} }}}}")), optional
 
 
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    around = "allOf: [{$ref: '#/$defs/a'}, {$ref: '#/$defs/a'}]"
+    payload = f"{{type: object, $defs: {{a: {{{around}}}}}, {around}, properties: {{x: {{$ref: '#'}}}}}}"
+    channel = 'channels: {inapp: {title: T, body: "{% if payload.x.x.x %}{{ payload.y }}{% endif %}"}}'
+    (mistake,) = mistakes_in(f"{HEAD}event_types: {{a: {{payload: {payload}, {channel}}}}}\n")
+    assert "unknown variable payload.y" in mistake
+
+
 def test_an_example_that_does_not_fit_says_where() -> None:
     text = f"""{HEAD}
 event_types:
