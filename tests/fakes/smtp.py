@@ -12,13 +12,15 @@ from base64 import b64decode
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import EmailMessage
+from email.parser import BytesHeaderParser
 from email.policy import default
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 from tests.fakes.smtp_script import WORDS, Act, Drop, Raw, Reply, Script, Stall, parse_act
 
 LONGEST_WAIT = 20.0
+_HEADERS = BytesHeaderParser()
 LINE_LIMIT = 16 * 1024 * 1024
 
 
@@ -40,7 +42,7 @@ class Mail:
     @property
     def message_id(self) -> str:
         """Its Message-ID, '' when it has none."""
-        return str(self.message["Message-ID"] or "")
+        return str(_HEADERS.parsebytes(self.content, headersonly=True)["Message-ID"] or "")
 
 
 class _Gone(Exception):
@@ -70,6 +72,7 @@ class SmtpSink:
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _server: asyncio.Server | None = None
+    _log: TextIO | None = None
 
     async def start(self, port: int = 0) -> "SmtpSink":
         """Listen on ``port`` of 127.0.0.1 (0: a free one); ``port`` then says which."""
@@ -87,6 +90,9 @@ class SmtpSink:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def cut(self) -> None:
         """Cut every open connection."""
@@ -115,8 +121,9 @@ class SmtpSink:
     async def record(self, kind: str, fields: dict[str, Any]) -> None:
         """Write a line to the log, and wake those who wait."""
         if self.log is not None:
-            with self.log.open("a") as log:
-                log.write(json.dumps({"kind": kind, **fields}) + "\n")
+            if self._log is None:
+                self._log = self.log.open("a", buffering=1)
+            self._log.write(json.dumps({"kind": kind, **fields}) + "\n")
         async with self._changed:
             self._changed.notify_all()
 

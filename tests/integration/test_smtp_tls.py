@@ -138,3 +138,27 @@ async def test_a_relay_that_takes_no_login_where_we_have_one_is_blocked(start: S
     verdict = await _send(Relay("127.0.0.1", sink.port, Security.NONE, *LOGIN))
     assert isinstance(verdict, SenderBlocked)
     assert verdict.code == "setup"
+
+
+@pytest.mark.parametrize("security", [Security.NONE, Security.STARTTLS, Security.IMPLICIT])
+async def test_a_large_mail_arrives_whole_whatever_the_encryption(
+    start: Start, certificate: Path, security: Security
+) -> None:
+    context = server_context(certificate)
+    sinks = {
+        Security.NONE: SmtpSink(),
+        Security.STARTTLS: SmtpSink(starttls=context),
+        Security.IMPLICIT: SmtpSink(implicit=context),
+    }
+    sink = await start(sinks[security])
+    tls = trusting_context(certificate)
+    relay = Relay("127.0.0.1", sink.port, security)
+    provider = SmtpProvider(relay, pool_size=1, attempt_timeout=timedelta(seconds=60), tls=tls)
+    text = ".\r\n..dots\r\nand more\r\n" * 200_000
+    assert isinstance(await provider.send(email_parcel(text=text)), Delivered)
+    assert isinstance(await provider.send(email_parcel(text="small\n")), Delivered)
+    await provider.close()
+    large, small = sink.mails
+    assert large.message.get_body(("plain",)).get_content() == text  # type: ignore[union-attr]
+    assert small.message.get_body(("plain",)).get_content() == "small\r\n"  # type: ignore[union-attr]
+    assert large.connection == small.connection == 1
