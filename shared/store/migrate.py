@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from alembic import command
@@ -89,7 +90,7 @@ async def _with_connection(url: str, work: Callable[[Connection], None]) -> None
 
 
 def _config(connection: Connection | None = None) -> Config:
-    config = Config()
+    config = Config(stdout=StringIO())  # it would say on standard output what we say ourselves
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection
     return config

@@ -1,0 +1,126 @@
+"""The short commands on a real database: schema, tenants, keys."""
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from shared.sealing import new_master_key
+from shared.store.database import Database
+from shared.web.tokens import scope_of_token
+from tests.fakes.installation import CAMPUS
+from tests.fakes.product import WAYBILL, clean_environment
+
+COMMAND_SECONDS = 60
+Done = subprocess.CompletedProcess[str]
+
+
+class Shell:
+    """Runs commands with the settings of one database."""
+
+    def __init__(self, database_url: str) -> None:
+        self.settings = {"DATABASE_URL": database_url, "MASTER_KEYS": new_master_key()}
+
+    async def __call__(self, *arguments: str) -> Done:
+        """The finished command."""
+        return await asyncio.to_thread(self._run, arguments)
+
+    def _run(self, arguments: tuple[str, ...]) -> Done:
+        environment = clean_environment(self.settings)
+        return subprocess.run(
+            [WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS
+        )
+
+
+async def test_an_empty_database_is_migrated_once_and_found_right(empty_database_url: str) -> None:
+    waybill = Shell(empty_database_url)
+    missing = await waybill("db", "check")
+    assert missing.returncode == 1
+    assert "run `waybill db migrate`" in missing.stderr
+    made = [await waybill("db", "migrate", "--json") for _ in range(2)]
+    assert [done.returncode for done in made] == [0, 0]
+    assert json.loads(made[0].stdout) == json.loads(made[1].stdout)
+    found = await waybill("db", "check", "--json")
+    assert (found.returncode, json.loads(found.stdout)) == (0, {"ok": True, "differences": []})
+
+
+async def test_a_schema_of_a_newer_release_is_one_line_that_says_so(database_url: str, database: Database) -> None:
+    async with database.hot() as pg:
+        await pg.execute("UPDATE alembic_version SET version_num = '29991231_0000'")
+    waybill = Shell(database_url)
+    for command in (("db", "migrate"), ("key", "create", "campus")):
+        done = await waybill(*command)
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1
+        assert "29991231_0000" in done.stderr
+
+
+async def test_a_command_before_the_migration_names_the_migration(empty_database_url: str) -> None:
+    for command in (("apply", str(CAMPUS)), ("key", "create", "campus")):
+        done = await Shell(empty_database_url)(*command)
+        assert done.returncode == 1
+        assert "run `waybill db migrate`" in done.stderr
+
+
+async def test_a_wrong_password_is_one_line_without_the_password(database_url: str) -> None:
+    parts = urlsplit(database_url)
+    wrong = parts._replace(netloc=f"{parts.username}:s3cret@{parts.hostname}:{parts.port}").geturl()
+    for command in (("db", "check"), ("key", "create", "campus")):
+        done = await Shell(wrong)(*command)
+        assert done.returncode == 3
+        assert len(done.stderr.splitlines()) == 1
+        assert "Postgres refuses the connection" in done.stderr
+        assert "s3cret" not in done.stderr
+
+
+async def test_a_tenant_is_checked_applied_and_applied_again_without_a_change(database_url: str) -> None:
+    waybill = Shell(database_url)
+    looked = json.loads((await waybill("apply", str(CAMPUS), "--check", "--json")).stdout)
+    assert (looked["changed"], looked["applied"], looked["version"]) == (True, False, 1)
+    first = json.loads((await waybill("apply", str(CAMPUS), "--json")).stdout)
+    assert (first["tenant"], first["applied"], first["version"]) == ("campus", True, 1)
+    again = await waybill("apply", str(CAMPUS))
+    assert (again.returncode, again.stdout) == (0, "Nothing to change: campus is at version 1.\n")
+
+
+async def test_a_wrong_tenant_file_is_shown_with_every_place(database_url: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "campus.yaml"
+    wrong.write_text("waybill: 1\ntenant: campus\nname: Campus\nlocals: [en]\nevent_types: {}\nnonsense: 1\n")
+    done = await Shell(database_url)("apply", str(wrong))
+    assert done.returncode == 1
+    assert "campus.yaml:4:1 " in done.stderr
+    assert "campus.yaml:6:1 " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_key_is_made_for_a_tenant_that_exists_and_no_other(database_url: str) -> None:
+    waybill = Shell(database_url)
+    refused = await waybill("key", "create", "campus")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there is no tenant campus" in refused.stderr
+    await waybill("apply", str(CAMPUS))
+    assert (await waybill("key", "create", "campus")).stdout.startswith("wb_live_")
+    options = ("--test", "--permission", "events:write", "--expires", "90d", "--json")
+    made = json.loads((await waybill("key", "create", "campus", *options)).stdout)
+    assert made["key"].startswith("wb_test_")
+    assert (made["mode"], made["permissions"]) == ("test", ["events:write"])
+    assert made["expires_at"].endswith("Z")
+
+
+async def test_a_subscriber_token_belongs_to_its_half_and_lives_a_day_at_most(database_url: str) -> None:
+    waybill = Shell(database_url)
+    await waybill("apply", str(CAMPUS))
+    live = await waybill("key", "subscriber", "campus", "--recipient", "bob")
+    test = await waybill("key", "subscriber", "campus", "--recipient", "bob", "--test")
+    assert scope_of_token(live.stdout.strip()) != scope_of_token(test.stdout.strip())
+    too_long = await waybill("key", "subscriber", "campus", "--recipient", "bob", "--lifetime", "25h")
+    assert too_long.returncode == 2
+    assert "at most 24 hours" in too_long.stderr
+
+
+async def test_other_master_keys_are_named_as_the_mistake(database_url: str) -> None:
+    await Shell(database_url)("apply", str(CAMPUS))
+    done = await Shell(database_url)("key", "subscriber", "campus", "--recipient", "bob")
+    assert done.returncode == 1
+    assert "opens under none of the master keys" in done.stderr
