@@ -20,8 +20,9 @@ HotConnection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 CONNECT_SECONDS = 5.0
 IDLE_IN_TRANSACTION_SECONDS = 10
 
-# SQLSTATE classes that speak of the server or the connection, never of the statement.
-_UNAVAILABLE = ("08", "53", "57", "58", "XX")
+# SQLSTATEs that speak of the server or the connection, never of the statement: whole classes, a database that is
+# not there (3D000), and a transaction that was ended for idling (25P03).
+_UNAVAILABLE = ("08", "53", "57", "58", "XX", "3D000", "25P03")
 
 
 class Database:
@@ -145,7 +146,7 @@ def _speaks_of_server(exc: BaseException) -> bool:
     state = getattr(exc, "sqlstate", None)
     if state is None:
         return isinstance(exc, OSError | asyncpg.InterfaceError | asyncpg.PostgresConnectionError)
-    return str(state).startswith(_UNAVAILABLE) or state == "25P03"
+    return str(state).startswith(_UNAVAILABLE)
 
 
 def _first_line(exc: BaseException) -> str:
