@@ -15,7 +15,7 @@ from shared.store.embedded import EmbeddedPostgres
 from shared.store.migrate import upgrade
 from shared.store.place import Place, prepare
 
-_PREFIX = "test-"
+_PREFIX = "test-postgres-"  # not "test-": RabbitMQ's folders begin with that, too
 TEMPLATE = "migrated"
 
 
