@@ -11,7 +11,7 @@ from faststream.rabbit import RabbitBroker, RabbitExchange, RabbitMessage, Rabbi
 from shared.broker import topology
 from shared.broker.bus import Consume, Woken
 from shared.broker.link import Link, Lost
-from shared.broker.messages import Undecodable, decode_announcement, decode_wake
+from shared.broker.messages import Announcement, Undecodable, decode_announcement, decode_wake
 from shared.channel import Channel
 from shared.ids import ScopeId
 from shared.lifecycle import failure_of, pause_after
@@ -80,25 +80,30 @@ class Consumer:
 
     def _route(self, consume: Consume) -> Callable[[RabbitMessage], Awaitable[None]]:
         async def take(message: RabbitMessage) -> None:
-            try:
-                announcement = decode_announcement(message.body, bool(message.raw_message.redelivered))
-            except Undecodable as exc:
-                log.error("announcement.unreadable", message_id=message.message_id, reason=str(exc))
-                await message.reject(requeue=False)
+            if self._link.ending:
                 return
-            failure = await failure_of(consume(announcement))
-            if failure is None:
-                self._failures = 0
-                await message.ack()
-                return
-            self._failures += 1
-            pause = pause_after(self._failures)
-            log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
-            # Back in the queue at once it would be here again in a millisecond.
-            await self._link.pause(pause)
-            await message.nack(requeue=True)
+            with self._link.work():
+                try:
+                    announcement = decode_announcement(message.body, bool(message.raw_message.redelivered))
+                except Undecodable as exc:
+                    log.error("announcement.unreadable", message_id=message.message_id, reason=str(exc))
+                    await message.reject(requeue=False)
+                else:
+                    await self._settle(message, announcement, await failure_of(consume(announcement)))
 
         return take
+
+    async def _settle(self, message: RabbitMessage, announcement: Announcement, failure: BaseException | None) -> None:
+        if failure is None:
+            self._failures = 0
+            await message.ack()
+            return
+        self._failures += 1
+        pause = pause_after(self._failures)
+        log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
+        # Back in the queue at once it would be here again in a millisecond.
+        await self._link.pause(pause)
+        await message.nack(requeue=True)
 
     def _wake_up(self, channel: Channel) -> Callable[[RabbitMessage], Awaitable[None]]:
         async def take(message: RabbitMessage) -> None:

@@ -8,7 +8,8 @@ killed, a frozen and a wiped node are all the same case.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from faststream.rabbit import Channel as AmqpChannel
@@ -23,8 +24,9 @@ log = get_logger()
 CONNECT_SECONDS = 5.0
 PREPARE_SECONDS = 10.0
 DRAIN_SECONDS = 4.0
-"""What a handler in mid-work gets before its message goes back to the queue."""
-HANG_UP_SECONDS = 2.0
+"""What work in hand gets before its message goes back to the queue."""
+HANG_UP_SECONDS = 1.0
+"""What each of two steps of an orderly goodbye gets: a frozen broker answers neither."""
 HEARTBEAT_SECONDS = 10
 LONGEST_PAUSE_SECONDS = 5.0
 _NEVER_SECONDS = 10.0**6
@@ -50,6 +52,8 @@ class Link:
         self._up = up
         self._channel = channel
         self._ending = asyncio.Event()
+        self._in_hand = 0
+        self._idle = asyncio.Event()
         self._down_since: float | None = None
         self._failures = 0
 
@@ -72,6 +76,23 @@ class Link:
             self.broker = None
             self._ending.set()
 
+    @property
+    def ending(self) -> bool:
+        """Whether the link is being given up: what arrives now is left to whoever comes next."""
+        return self._ending.is_set()
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Work on a message that the end of the link waits for."""
+        self._in_hand += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._in_hand -= 1
+            if not self._in_hand:
+                self._idle.set()
+
     async def pause(self, seconds: float) -> None:
         """Wait ``seconds``, or until the link ends."""
         await stopped_within(self._ending, seconds)
@@ -89,7 +110,7 @@ class Link:
             reconnect_interval=_NEVER_SECONDS,
             on_close=[lost],
             default_channel=self._channel,
-            graceful_timeout=DRAIN_SECONDS,
+            graceful_timeout=None,
             logger=None,
             apply_types=False,
         )
@@ -106,7 +127,9 @@ class Link:
         finally:
             self.broker = None
             ending.set()
-            await _end(broker.stop(), DRAIN_SECONDS + HANG_UP_SECONDS)
+            if self._in_hand:
+                await stopped_within(self._idle, DRAIN_SECONDS)
+            await _end(broker.stop(), HANG_UP_SECONDS)
             await _end(connection.close(), HANG_UP_SECONDS)
 
     def _say_up(self) -> None:
