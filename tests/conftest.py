@@ -76,11 +76,16 @@ def rabbit(request: pytest.FixtureRequest) -> Iterator[RabbitNode]:
 def amqp_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The AMQP URL of a vhost of this test's own, on a broker that is up."""
     if (given := os.environ.get(GIVEN_BROKER)) is not None:
-        management, broker_url = Management.beside(given), given
-    else:
-        node: RabbitNode = request.getfixturevalue("rabbit")
-        node.thaw()
-        node.start()
-        management, broker_url = node.management, node.url
-    with fresh_vhost(management, broker_url) as url:
+        with fresh_vhost(Management.beside(given), given) as url:
+            yield url
+        return
+    node: RabbitNode = request.getfixturevalue("rabbit")
+    _bring_back(node)
+    with fresh_vhost(node.management, node.url) as url:
         yield url
+        _bring_back(node)  # a test that failed may have left it dead or frozen
+
+
+def _bring_back(node: RabbitNode) -> None:
+    node.thaw()
+    node.start()

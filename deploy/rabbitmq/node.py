@@ -112,6 +112,7 @@ class RabbitNode:
     def freeze(self) -> None:
         """Stop the node's process without ending it: connections stay open, nothing is answered."""
         if self._beam is not None:
+            self._await_registered_queues()
             self._beam.signal(signal.SIGSTOP)
             self._frozen = True
 
