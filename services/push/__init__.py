@@ -1,0 +1,1 @@
+"""The push channel: notifications on the recipients' phones and browsers."""

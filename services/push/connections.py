@@ -1,0 +1,92 @@
+"""HTTP to Firebase: few connections, kept open, one POST a call, and always known whether the body has left."""
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+
+from services.push.replies import Reply
+
+LARGEST_REPLY = 64 * 1024
+KEEP_ALIVE_SECONDS = 30.0
+
+
+class NoReply(Exception):
+    """No whole answer came; ``code`` says in a word why, ``connected`` whether there was a connection at all."""
+
+    def __init__(self, code: str, error: str, *, connected: bool) -> None:
+        super().__init__(error)
+        self.code = code
+        self.error = error
+        self.connected = connected
+
+
+class Connections:
+    """A pool of at most ``limit`` connections; a POST has ``seconds``, waiting for a free connection included.
+
+    Nothing is ever sent a second time, no redirect is followed. Usable again after ``close``.
+    """
+
+    def __init__(self, limit: int, seconds: float) -> None:
+        self._limit = limit
+        self._timeout = aiohttp.ClientTimeout(total=seconds)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], leaving: Callable[[], None]) -> Reply:
+        """The answer to one POST; ``leaving`` is called before the first byte of ``body`` does. Raises NoReply."""
+        has_left = False
+
+        def note() -> None:
+            nonlocal has_left
+            has_left = True
+            leaving()
+
+        try:
+            async with self._open_session().post(
+                url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=note
+            ) as answer:
+                content = await _read(answer)
+                return Reply(answer.status, {k.lower(): v for k, v in answer.headers.items()}, content)
+        except TimeoutError as exc:
+            raise NoReply("timeout", "no answer in time", connected=has_left) from exc
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            code = "dropped" if has_left else "connect"
+            raise NoReply(code, f"{type(exc).__name__}: {exc}", connected=has_left) from exc
+
+    async def close(self) -> None:
+        """Close every connection."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEP_ALIVE_SECONDS),
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[_tracing()],
+            )
+        return self._session
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in answer.content.iter_any():
+        content += chunk
+        if len(content) > LARGEST_REPLY:
+            # Nothing that long is an answer of Firebase. What is unread ends with its connection.
+            answer.close()
+            break
+    return bytes(content[:LARGEST_REPLY])
+
+
+def _tracing() -> aiohttp.TraceConfig:
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_headers_sent.append(_call_leaving)
+    return tracing
+
+
+async def _call_leaving(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any) -> None:
+    context.trace_request_ctx()
