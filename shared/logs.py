@@ -12,6 +12,9 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
+QUIET = ("aiormq", "aio_pika")
+"""Libraries that log an outage once per attempt and layer; our own line says it once."""
+
 
 def get_logger() -> FilteringBoundLogger:
     """A logger; bind it at module level, ``configure`` may come later."""
@@ -50,6 +53,8 @@ def configure(json: bool | None = None, level: str = "info") -> None:
     root = logging.getLogger()
     root.handlers[:] = [of_libraries]
     root.setLevel(logging.WARNING)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 class _Stderr:

@@ -77,6 +77,8 @@ class Consumer:
             queue, exchange, channel=channel, ack_policy=AckPolicy.MANUAL, no_reply=True, decoder=_undecoded
         )
         subscriber(take)
+        # FastStream says so only after the broker's answer, and leaves unacknowledged what it is given before.
+        subscriber.running = True
 
     def _route(self, consume: Consume) -> Callable[[RabbitMessage], Awaitable[None]]:
         async def take(message: RabbitMessage) -> None:

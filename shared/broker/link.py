@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from aio_pika.exceptions import ChannelPreconditionFailed
 from faststream.rabbit import Channel as AmqpChannel
 from faststream.rabbit import RabbitBroker
 from yarl import URL
@@ -64,9 +65,10 @@ class Link:
             failure = await failure_of(self._live(stop))
             if stop.is_set():
                 return
+            self._down_since = self._down_since or time.monotonic()
             self._failures += 1
             if self._failures == 1:
-                log.warning("broker.down", link=self._name, reason=_reason(failure))
+                log.warning("broker.down", link=self._name, **_reason(failure))
             pause = min(pause_after(self._failures), LONGEST_PAUSE_SECONDS)
             await stopped_within(stop, pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
 
@@ -152,5 +154,10 @@ def _missing(url: str, **defaults: str) -> dict[str, str]:
     return {name: value for name, value in defaults.items() if name not in URL(url).query}
 
 
-def _reason(failure: BaseException | None) -> str:
-    return "connection lost" if failure is None else f"{type(failure).__name__}: {failure}"
+def _reason(failure: BaseException | None) -> dict[str, str]:
+    if failure is None:
+        return {"reason": "connection lost"}
+    reason = {"reason": f"{type(failure).__name__}: {failure}"}
+    if isinstance(failure, ChannelPreconditionFailed):
+        reason["mend"] = "delete the queue or exchange named here; its events are announced again"
+    return reason
