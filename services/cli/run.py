@@ -11,7 +11,7 @@ from shared.lifecycle import Part, install_signal_handlers, run_parts
 from shared.logs import get_logger
 from shared.settings import ProcessSettings, check_environment, load_settings
 from shared.web.admin import admin_app
-from shared.web.server import http_part
+from shared.web.server import HttpPart, http_part
 
 log = get_logger()
 
@@ -31,7 +31,7 @@ async def _run(service: str, settings: ProcessSettings, environ: Mapping[str, st
     install_signal_handlers(stop)
     async with stand_on(environ, name=f"waybill {service}", host=settings.bind or ANYWHERE) as ground:
         parts = [*ground.parts(), *build_parts(service, ground)]
-        admin = admin_part(ground, settings.admin_port)
+        admin = admin_part(ground, settings.admin_port, parts)
         # The admin pages say what is awaited while nothing else runs yet.
         telling = asyncio.create_task(run_parts([admin], stop))
         try:
@@ -49,6 +49,12 @@ async def _serve(service: str, ground: Ground, parts: Sequence[Part], stop: asyn
     log.info("service.stopped", service=service)
 
 
-def admin_part(ground: Ground, port: int) -> Part:
-    """The admin pages. /readyz asks Postgres and never the broker: messages only hurry what Postgres knows."""
-    return http_part("admin", admin_app({"postgres": ground.check_schema}, ground.hearts), ground.host, port)
+def admin_part(ground: Ground, port: int, parts: Sequence[Part]) -> Part:
+    """The admin pages. /readyz asks Postgres and the HTTP of ``parts``, never the broker: messages only hurry."""
+
+    async def check_listening() -> str | None:
+        silent = [part.name for part in parts if isinstance(part, HttpPart) and not part.answering.is_set()]
+        return f"not listening yet: {', '.join(silent)}" if silent else None
+
+    checks = {"postgres": ground.check_schema, "http": check_listening}
+    return http_part("admin", admin_app(checks, ground.hearts), ground.host, port)

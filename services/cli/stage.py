@@ -1,6 +1,5 @@
 """What `waybill up` sets up before the curtain rises: Postgres, schema, the demo's tenant and keys, and all parts."""
 
-import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -29,7 +28,6 @@ from shared.web.server import HttpPart
 
 HERE = "127.0.0.1"
 ANYWHERE = {"0.0.0.0": HERE, "::": "::1"}  # noqa: S104 - only turned into an address one can connect to
-KNOCK_SECONDS = 0.02
 
 
 class UpSettings(ProcessSettings):
@@ -60,11 +58,11 @@ class Stage:
     told: dict[str, Any]
     curtain: Curtain
 
-    async def listening(self, host: str) -> bool:
-        """True, once every HTTP server among the parts takes connections."""
+    async def listening(self) -> bool:
+        """True, once every HTTP server among the parts answers."""
         for part in self.parts:
-            while isinstance(part, HttpPart) and not await _answers(host, part.port):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(KNOCK_SECONDS)
+            if isinstance(part, HttpPart):
+                await part.answering.wait()
         return True
 
 
@@ -83,8 +81,8 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
     curtain = Curtain()
     checks = {"up": curtain.check, "postgres": ground.check_schema}
     ground.extra_routes.extend([readyz_route(checks), *message_routes(catcher, operator_token)])
-    admin = admin_part(ground, int(environ.get(f"{PREFIX}ADMIN_PORT", "0")))
-    parts = [*watches, sink, *ground.parts(), *build_parts(ALL, ground), admin]
+    parts = [*watches, sink, *ground.parts(), *build_parts(ALL, ground)]
+    parts.append(admin_part(ground, int(environ.get(f"{PREFIX}ADMIN_PORT", "0")), parts))
     told = {
         **_addresses(parts, settings.reached_at),
         "smtp_port": sink.port,
@@ -141,12 +139,3 @@ def _addresses(parts: Sequence[Part], host: str) -> dict[str, str]:
 def in_url(host: str) -> str:
     """An address as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
-
-
-async def _answers(host: str, port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(host, port)
-    except OSError:
-        return False
-    writer.close()
-    return True

@@ -67,7 +67,7 @@ async def _up(settings: UpSettings, home: Path) -> None:
 async def _play(stage: Stage, settings: UpSettings, file: UpFile, stop: asyncio.Event) -> None:
     running = asyncio.create_task(run_parts(stage.parts, stop, GRACE_SECONDS))
     try:
-        if await _unless(stop, stage.listening(settings.reached_at)):
+        if await _unless(stop, stage.listening()):
             file.write(stage.told)
             stage.curtain.is_open = True
             for line in banner.ready_lines(stage.told, file.path):

@@ -35,35 +35,36 @@ class CannotListen(WaybillError):
 
 @dataclass(frozen=True)
 class HttpPart(Part):
-    """A part that answers HTTP on ``port`` (the one it really got where 0 was asked for)."""
+    """A part that answers HTTP on ``port`` (the one it really got where 0 was asked for) while ``answering`` is set."""
 
     port: int
+    answering: asyncio.Event
 
 
-def http_part(
-    name: str, app: "ASGI3Application", host: str, port: int, *, started: asyncio.Event | None = None
-) -> HttpPart:
-    """A part that serves ``app``; ``started`` is set once it answers.
+def http_part(name: str, app: "ASGI3Application", host: str, port: int) -> HttpPart:
+    """A part that serves ``app``.
 
     The port is taken at once, so that a busy one (CannotListen) is known before anything runs; it belongs
     to the part until its run has ended. Open requests get five seconds after the stop.
     """
     bound = _bind(host, port)
     port = bound.getsockname()[1]
+    answering = asyncio.Event()
 
     async def run(stop: asyncio.Event) -> None:
-        server = _Server(name, app, stop, started)
+        server = _Server(name, app, stop, answering)
         # uvicorn closes what it is given; the port stays ours in case the part has to start again.
         listening = bound.dup()
         try:
             await server.serve(sockets=[listening])
         finally:
+            answering.clear()
             server.close_listeners()
             listening.close()
             if stop.is_set():
                 bound.close()
 
-    return HttpPart(name, run, port)
+    return HttpPart(name, run, port, answering)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -84,7 +85,7 @@ def _bind(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn that leaves signals alone, follows ``stop`` and never calls ``sys.exit``."""
 
-    def __init__(self, name: str, app: "ASGI3Application", stop: asyncio.Event, started: asyncio.Event | None) -> None:
+    def __init__(self, name: str, app: "ASGI3Application", stop: asyncio.Event, answering: asyncio.Event) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -99,7 +100,7 @@ class _Server(uvicorn.Server):
         )
         self._name = name
         self._stop = stop
-        self._when_started = started
+        self._answering = answering
         self.servers: list[asyncio.base_events.Server] = []
 
     @contextlib.contextmanager
@@ -115,8 +116,7 @@ class _Server(uvicorn.Server):
             raise RuntimeError(f"the application of {self._name} did not start") from exc
         host, port = (sockets or [])[0].getsockname()[:2]
         log.info("http.listening", part=self._name, host=host, port=port)
-        if self._when_started is not None:
-            self._when_started.set()
+        self._answering.set()
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to end; asked ten times a second."""

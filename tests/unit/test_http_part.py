@@ -22,11 +22,11 @@ HOST = "127.0.0.1"
 
 
 @contextlib.asynccontextmanager
-async def _serving(part: HttpPart, started: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
+async def _serving(part: HttpPart) -> AsyncIterator[httpx.AsyncClient]:
     stop = asyncio.Event()
     parts = asyncio.create_task(run_parts([part], stop))
     async with asyncio.timeout(30):
-        await started.wait()
+        await part.answering.wait()
         async with httpx.AsyncClient(base_url=f"http://{HOST}:{part.port}") as client:
             yield client
         stop.set()
@@ -37,9 +37,8 @@ async def _serving(part: HttpPart, started: asyncio.Event) -> AsyncIterator[http
 async def _admin(
     checks: dict[str, Check], hearts: dict[str, Heart], registry: CollectorRegistry | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
-    started = asyncio.Event()
     app = admin_app(checks, hearts, registry or CollectorRegistry())
-    async with _serving(http_part("admin", app, HOST, 0, started=started), started) as client:
+    async with _serving(http_part("admin", app, HOST, 0)) as client:
         yield client
 
 
