@@ -50,7 +50,15 @@ class Drop:
     taken: bool = False
 
 
-Act = Say | Refuse | Hang | Drop
+@dataclass(frozen=True)
+class Wait:
+    """Go the usual way once ``until`` is set."""
+
+    until: asyncio.Event
+    taken: bool = False
+
+
+Act = Say | Refuse | Hang | Drop | Wait
 
 UNREGISTERED = Refuse(404, "NOT_FOUND", "Requested entity was not found.", "UNREGISTERED")
 BAD_TOKEN = Refuse(
@@ -131,7 +139,9 @@ class FcmPeer(PushSimulator):
         """What the script says of ``token``, else what the simulator does."""
         self.posts.append(token)
         act = self._once[token].popleft() if self._once[token] else self._always.get(token)
-        if act is None:
+        if isinstance(act, Wait):
+            await act.until.wait()
+        if act is None or isinstance(act, Wait):
             return await super().take(request, token, message)
         if act.taken:
             await super().take(request, token, message)

@@ -1,0 +1,178 @@
+"""The push service on a database of the test's own and a Firebase on loopback, with jobs and phones to push to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from services.push.accounts import OneAccount, ServiceAccounts, parse_service_account
+from services.push.app import build
+from services.push.settings import PushSettings
+from shared.broker.local import LocalBus
+from shared.channel import Channel
+from shared.content import PushContent
+from shared.ids import EventId, ScopeId, new_event_id
+from shared.lifecycle import Part, run_parts
+from shared.retry import RetryPolicy
+from shared.store.content import encode_content
+from shared.store.database import Database
+from shared.store.outgoing import NewJob, create_if_missing
+from shared.store.targets import StoredTarget, list_targets, register
+from shared.tenant import ScopedTenant
+from tests.factories import WAIT_SECONDS, create_jobs, new_job, scoped_tenant
+from tests.fakes.fcm import FcmPeer, fcm_peer
+
+CONTENT = PushContent("Linear algebra is booked", "Tue 1 Dec, 15:00 with Ada", "en", data={"booking_id": "bk_42"})
+SCOPE = ScopeId(1)
+
+
+class OneTenant:
+    """Every scope is the same tenant's."""
+
+    def of_scope(self, scope_id: ScopeId) -> ScopedTenant:
+        """That tenant."""
+        return scoped_tenant(scope_id)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A job as it is in the table."""
+
+    status: str
+    reason: str
+    attempts: int
+    unanswered: int
+    unknowns: int
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One row of ``attempts``, by the token that the target had."""
+
+    token: str
+    claim_seq: int
+    verdict: str
+    reason: str
+    possible_duplicate: bool
+
+
+def push_job(
+    event_id: EventId | None = None,
+    *,
+    recipient_id: str = "bob",
+    content: PushContent = CONTENT,
+    policy: RetryPolicy | None = None,
+    **terms: Any,
+) -> NewJob:
+    """A PENDING push job, due now."""
+    job = new_job(channel=Channel.PUSH, event_id=event_id, recipient_id=recipient_id, policy=policy, **terms)
+    return replace(job, body=encode_content(content))
+
+
+class Pushing:
+    """The service with its peer. The tokens of targets are kept, so that forgotten ones still have a name."""
+
+    def __init__(self, database: Database, peer: FcmPeer) -> None:
+        self.database = database
+        self.peer = peer
+        self._tokens: dict[int, str] = {0: ""}
+
+    async def phone(self, *tokens: str, recipient_id: str = "bob") -> list[StoredTarget]:
+        """Targets of one recipient, registered in this order."""
+        made = []
+        for token in tokens:
+            async with self.database.begin() as connection:
+                target = (await register(connection, SCOPE, recipient_id, "fcm", token)).target
+            self._tokens[target.target_id] = token
+            made.append(target)
+        return made
+
+    async def post(self, *jobs: NewJob) -> None:
+        """Jobs into the table; the worker's poll finds them."""
+        await create_jobs(self.database, jobs)
+
+    async def post_with_entry(self, **changes: Any) -> EventId:
+        """An event whose in-app job is as new as its push job."""
+        event_id = new_event_id()
+        async with self.database.hot() as pg, pg.transaction():
+            await create_if_missing(
+                pg, [new_job(channel=Channel.INAPP, event_id=event_id), push_job(event_id, **changes)]
+            )
+        return event_id
+
+    async def tokens(self, recipient_id: str = "bob") -> set[str]:
+        """The tokens still registered for a recipient."""
+        async with self.database.begin() as connection:
+            return {target.token for target in await list_targets(connection, SCOPE, recipient_id)}
+
+    async def outcomes(self, channel: Channel = Channel.PUSH) -> list[Outcome]:
+        """The jobs of ``channel``, oldest first."""
+        async with self.database.hot() as pg:
+            rows = await pg.fetch(
+                "SELECT status, reason, attempts, unanswered, unknowns FROM outgoing"
+                " WHERE channel = $1 ORDER BY job_id",
+                channel,
+            )
+        return [Outcome(*row) for row in rows]
+
+    async def attempts(self) -> list[Attempt]:
+        """Every attempt on a target, in the order of rounds and targets."""
+        async with self.database.hot() as pg:
+            rows = await pg.fetch(
+                "SELECT a.target_id, a.claim_seq, a.verdict, a.reason, a.possible_duplicate FROM attempts a"
+                " JOIN outgoing o USING (job_id) WHERE o.channel = 'push' ORDER BY a.job_id, a.claim_seq, a.target_id"
+            )
+        return [Attempt(self._tokens[row[0]], *tuple(row)[1:]) for row in rows]
+
+    async def until_settled(self, count: int = 1, rounds: int = 1) -> list[Outcome]:
+        """The push jobs, once ``count`` of them have reported at least ``rounds`` claims."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                async with self.database.hot() as pg:
+                    done = await pg.fetchval(
+                        "SELECT count(*) FROM outgoing WHERE channel = 'push' AND reported_seq >= $1", rounds
+                    )
+                if done >= count:
+                    return await self.outcomes()
+                await asyncio.sleep(0.02)
+
+    async def make_due(self) -> None:
+        """Let every wait be over."""
+        async with self.database.hot() as pg:
+            await pg.execute("UPDATE outgoing SET due_at = now() WHERE status = 'PENDING'")
+
+
+@asynccontextmanager
+async def service(
+    pushing: Pushing, *, name: str = "worker", accounts: ServiceAccounts | None = None, **settings: Any
+) -> AsyncIterator[asyncio.Event]:
+    """A running push service; the event stops it."""
+    accounts = accounts or OneAccount(parse_service_account(pushing.peer.account.text.encode()))
+    changed: dict[str, Any] = {
+        "lease": timedelta(seconds=30),
+        "attempt_timeout": timedelta(seconds=10),
+        "lease_margin": timedelta(seconds=1),
+        "poll_busy": timedelta(milliseconds=100),
+        "poll_idle": timedelta(milliseconds=100),
+        "fcm_base_url": pushing.peer.base_url,
+    } | settings
+    parts: Sequence[Part] = build(
+        PushSettings(**changed), pushing.database, LocalBus(), OneTenant(), accounts, worker_name=name, hearts={}
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_parts(parts, stop))
+    try:
+        yield stop
+    finally:
+        stop.set()
+        async with asyncio.timeout(WAIT_SECONDS):
+            await running
+
+
+@asynccontextmanager
+async def pushing_on(database: Database) -> AsyncIterator[Pushing]:
+    """A peer and the means to push to it; no service runs yet."""
+    async with AsyncExitStack() as stack:
+        yield Pushing(database, await stack.enter_async_context(fcm_peer()))
