@@ -53,6 +53,7 @@ class Link:
         self._up = up
         self._channel = channel
         self._ending = asyncio.Event()
+        self._loss: BaseException | None = None
         self._in_hand = 0
         self._idle = asyncio.Event()
         self._down_since: float | None = None
@@ -68,14 +69,15 @@ class Link:
             self._down_since = self._down_since or time.monotonic()
             self._failures += 1
             if self._failures == 1:
-                log.warning("broker.down", link=self._name, **_reason(failure))
+                log.warning("broker.down", link=self._name, **_reason(failure or self._loss))
             pause = min(pause_after(self._failures), LONGEST_PAUSE_SECONDS)
             await stopped_within(stop, pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
 
-    def distrust(self, broker: RabbitBroker) -> None:
+    def distrust(self, broker: RabbitBroker, failure: BaseException) -> None:
         """Give up ``broker`` if it is still in use: something failed that the connection itself did not notice."""
         if broker is self.broker:
             self.broker = None
+            self._loss = failure
             self._ending.set()
 
     @property
@@ -101,10 +103,13 @@ class Link:
 
     async def _live(self, stop: asyncio.Event) -> None:
         ending = self._ending = asyncio.Event()
+        self._loss = None
 
-        def lost(*_: object) -> None:
-            self.broker = None if self._ending is ending else self.broker
-            ending.set()
+        def lost(*reported: object) -> None:
+            if self._ending is ending and not ending.is_set():
+                self.broker = None
+                self._loss = next((said for said in reported if isinstance(said, BaseException)), None)
+                ending.set()
 
         broker = RabbitBroker(
             self._url,

@@ -70,8 +70,9 @@ class Publisher:
         for channel in Channel:
             await broker.declare_exchange(topology.wake_exchange(channel))
         events.channel.close_callbacks.add(lost)
-        # Under a memory or disk alarm everything succeeds except this.
-        await broker.publish(b"", exchange=topology.EVENTS, routing_key=topology.PROBE, mandatory=False)
+        # Under a memory or disk alarm all of the above succeeds, and one message: it is what blocks the connection.
+        for _ in range(2):
+            await broker.publish(b"", exchange=topology.EVENTS, routing_key=topology.PROBE, mandatory=False)
 
     async def _send_wakes(self) -> None:
         self._wakes_waiting.clear()
@@ -110,5 +111,5 @@ class Publisher:
         failure = await failure_of(confirmed())
         if failure is not None:
             # What failed once may look connected and be frozen, blocked or without its queues: begin anew.
-            self._link.distrust(broker)
+            self._link.distrust(broker, failure)
             raise PublishUnconfirmed(f"not confirmed: {type(failure).__name__} {failure}") from failure
