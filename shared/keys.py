@@ -24,12 +24,20 @@ class Permission(StrEnum):
     """Read events with their jobs and attempts."""
     METRICS_READ = "metrics:read"
     """Read the scope's counts."""
+    RECIPIENTS_READ = "recipients:read"
+    """Read recipients and their push targets."""
+    RECIPIENTS_WRITE = "recipients:write"
+    """Register and remove push targets."""
 
 
 OPERATIONS: dict[str, Permission] = {
     "post_event": Permission.EVENTS_WRITE,
     "get_event": Permission.EVENTS_READ,
     "get_metrics": Permission.METRICS_READ,
+    "put_push_target": Permission.RECIPIENTS_WRITE,
+    "list_push_targets": Permission.RECIPIENTS_READ,
+    "delete_push_target": Permission.RECIPIENTS_WRITE,
+    "delete_push_target_by_id": Permission.RECIPIENTS_WRITE,
 }
 """Which permission each operation of the API needs: the one place that says so."""
 
