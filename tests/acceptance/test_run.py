@@ -76,7 +76,7 @@ async def test_it_waits_for_postgres_and_says_so_meanwhile(database_url: str, tm
             await eventually(waits, 60)
             async with httpx.AsyncClient(timeout=10) as client:
                 answer = await client.get(f"{running.admin_url}/readyz")
-                assert (answer.status_code, list(answer.json()["failing"])) == (503, ["postgres"])
+                assert (answer.status_code, list(answer.json()["failing"])) == (503, ["postgres", "http"])
                 assert (await client.get(f"{running.admin_url}/livez")).status_code == 200
             await wire.mend()
             await running.ready()

@@ -1,4 +1,4 @@
-"""A TCP wire in front of a server, that can be cut and mended."""
+"""A TCP wire in front of a server, that can be cut and mended, frozen and thawed."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,17 @@ class Wire:
         self._target = (host, port)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
         self.port = 0
+
+    def freeze(self) -> None:
+        """Let nothing through, and close nothing: the other side seems to have fallen silent."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        """Let everything through again, also what was held back."""
+        self._flowing.set()
 
     async def mend(self) -> None:
         """Take connections (again)."""
@@ -34,10 +44,19 @@ class Wire:
         there_reader, there_writer = await asyncio.open_connection(*self._target)
         self._open |= {writer, there_writer}
         with contextlib.suppress(OSError):
-            await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+            await asyncio.gather(self._copy(reader, there_writer), self._copy(there_reader, writer))
         for end in (writer, there_writer):
             self._open.discard(end)
             end.close()
+
+    async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await source.read(65536):
+                await self._flowing.wait()
+                sink.write(chunk)
+                await sink.drain()
+        finally:
+            sink.close()
 
 
 @asynccontextmanager
@@ -48,13 +67,5 @@ async def wire_to(host: str, port: int) -> AsyncIterator[Wire]:
     try:
         yield wire
     finally:
+        wire.thaw()
         await wire.cut()
-
-
-async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    try:
-        while chunk := await source.read(65536):
-            sink.write(chunk)
-            await sink.drain()
-    finally:
-        sink.close()

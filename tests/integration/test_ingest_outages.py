@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -36,27 +37,30 @@ class LooseBus(LocalBus):
 
 @pytest.fixture
 async def wired(database_url: str) -> AsyncIterator[tuple[Wire, Ingest]]:
-    async with wire_to(database_url) as (wire, url):
+    parts = urlsplit(database_url)
+    assert parts.hostname
+    assert parts.port
+    async with wire_to(parts.hostname, parts.port) as wire:
+        url = database_url.replace(f":{parts.port}/", f":{wire.port}/")
         database = Database(url, within=timedelta(seconds=2))
         try:
             async with running_ingest(database) as ingest:
                 assert (await ingest.live.get("/api/v1/metrics")).status_code == 200
                 yield wire, ingest
                 wire.thaw()
-                wire.mend()
         finally:
             await database.close()
 
 
 async def test_without_postgres_every_answer_is_503_and_says_when_to_come_back(wired: tuple[Wire, Ingest]) -> None:
     wire, ingest = wired
-    wire.cut()
+    await wire.cut()
     posted = await ingest.live.post("/api/v1/events", json=body())
     asked = await ingest.test.get("/api/v1/metrics")
     for answer in (posted, asked):
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
         assert int(answer.headers["Retry-After"]) > 0
-    wire.mend()
+    await wire.mend()
     assert (await ingest.live.post("/api/v1/events", json=body())).status_code == 202
 
 
