@@ -10,6 +10,8 @@ from services.push.replies import Reply
 
 LARGEST_REPLY = 64 * 1024
 KEEP_ALIVE_SECONDS = 30.0
+TO_CONNECT = 0.5
+"""The share of a POST's time within which it must have a connection: what leaves late has no time to be answered."""
 
 
 class NoReply(Exception):
@@ -30,7 +32,7 @@ class Connections:
 
     def __init__(self, limit: int, seconds: float) -> None:
         self._limit = limit
-        self._timeout = aiohttp.ClientTimeout(total=seconds)
+        self._timeout = aiohttp.ClientTimeout(total=seconds, connect=seconds * TO_CONNECT)
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], leaving: Callable[[], None]) -> Reply:

@@ -139,6 +139,20 @@ async def test_a_plain_message_asks_for_nothing_and_hides_its_repeats(peer: FcmP
     assert len(stable_id.hex) <= 32
 
 
+async def test_a_link_that_browsers_may_not_open_is_left_to_the_app(peer: FcmPeer, sender: FcmSender) -> None:
+    content = replace(CONTENT, link=Link("http://127.0.0.1:8080/b"))
+    assert isinstance((await send(sender, account(peer), "phone", letter(content)))[0], Delivered)
+    (message,) = peer.rung("phone")
+    assert "fcm_options" not in message["webpush"]
+    assert message["data"]["waybill_link"] == "http://127.0.0.1:8080/b"
+
+
+async def test_a_message_that_firebase_admin_refuses_to_write_is_rejected(peer: FcmPeer, sender: FcmSender) -> None:
+    verdict, left = await send(sender, account(peer), "")
+    assert (type(verdict), verdict.code, left) == (Rejected, "no_message", False)
+    assert peer.post_count == 0
+
+
 @pytest.mark.parametrize(
     ("act", "verdict"),
     [
@@ -177,7 +191,7 @@ async def test_each_answer_is_one_post_and_one_verdict(
 
 
 async def test_a_dropped_or_silent_peer_before_reading_may_still_have_got_it(peer: FcmPeer) -> None:
-    sender = make_sender(peer, timedelta(milliseconds=300))
+    sender = make_sender(peer, timedelta(seconds=1))
     await send(sender, account(peer), "warm")
     for act, code in ((Drop(), "dropped"), (Hang(), "timeout")):
         peer.before_reading = act
@@ -207,7 +221,7 @@ async def test_an_outage_leaks_no_connection_and_is_asked_once_a_message(peer: F
 
 
 async def test_hanging_messages_give_their_connections_back(peer: FcmPeer) -> None:
-    sender = make_sender(peer, timedelta(milliseconds=300))
+    sender = make_sender(peer, timedelta(seconds=1))
     await send(sender, account(peer), "warm")
     peer.always("phone", Hang())
     hung = await asyncio.gather(*(send(sender, account(peer)) for _ in range(3 * CONNECTIONS)))
