@@ -59,15 +59,17 @@ def discard(home: Path, *, yard_base: Path = YARD_BASE) -> None:
         if (lock := _taken_lock(folder)) is not None:
             raise CannotStart(f"{lock} is held: stop the running waybill of this clone first")
     for folder in folders:
-        if folder.is_dir():
-            _remove(folder)
+        _remove(folder)
 
 
 def _remove(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except PermissionError as exc:
-        raise CannotStart(f"{exc.filename} belongs to another user: remove it as that user, or as root") from exc
+    while folder.is_dir():
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue  # another start sweeps the same folder, whose clone is gone
+        except PermissionError as exc:
+            raise CannotStart(f"{exc.filename} belongs to another user: remove it as that user, or as root") from exc
 
 
 def _unprivileged_account() -> Account:
@@ -133,7 +135,7 @@ def _ground_in_yard(home: Path, yard_base: Path) -> Path:
         # What lies there is of an earlier clone at this path, thrown away with its link.
         if (lock := _taken_lock(ground)) is not None:
             raise CannotStart(f"{lock} is held by a server of an earlier clone in this folder: stop it first")
-        shutil.rmtree(ground)
+        _remove(ground)
     _make_own_folder(ground, 0o711)
     (ground / "clone").write_bytes(os.fsencode(home))
     link.unlink(missing_ok=True)
