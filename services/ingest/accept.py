@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from services.ingest.announcer import Announcer
+from services.ingest.groupcommit import GroupCommit
 from services.ingest.intake import Unfit
 from shared.errors import StoreUnavailable
 from shared.event import EventStatus
@@ -11,7 +12,7 @@ from shared.ids import ScopeId, format_event_id
 from shared.logs import get_logger
 from shared.metrics import events_accepted
 from shared.store.database import Database, HotConnection
-from shared.store.events import NewEvent, StoredEvent, find_by_key, insert_if_new
+from shared.store.events import NewEvent, StoredEvent, find_by_key
 from shared.store.jobs import StoredJob, jobs_of_event
 from shared.web.problems import problem, validation_failed
 
@@ -35,6 +36,7 @@ class Acceptor:
         self._database = database
         self._announcer = announcer
         self._within = within
+        self._commits = GroupCommit(database, within)
 
     async def accept(self, event: NewEvent) -> Accepted:
         """``event``, committed; or the one that has its key already, if it says the same.
@@ -42,9 +44,9 @@ class Acceptor:
         Raises Problem 422 ``idempotency_key_reused``, and StoreUnavailable: then perhaps it was committed all the
         same, and the same key finds out.
         """
-        async with self._database.hot(self._within) as pg:
-            inserted = (await insert_if_new(pg, [event])).get(event.event_id)
-            if inserted is None:
+        inserted = await self._commits.insert_if_new(event)
+        if inserted is None:
+            async with self._database.hot(self._within) as pg:
                 earlier = await find_by_key(pg, event.scope_id, event.idempotency_key)
                 return await _replay(pg, event.scope_id, earlier, event.body_hash)
         # Committed: a lost announcement is found by the republisher, a lost row would not be.
