@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from aio_pika import RobustConnection
+from aio_pika.abc import TimeoutType
 from aio_pika.exceptions import ChannelPreconditionFailed
 from faststream.rabbit import Channel as AmqpChannel
 from faststream.rabbit import RabbitBroker
@@ -111,7 +113,7 @@ class Link:
                 self._loss = next((said for said in reported if isinstance(said, BaseException)), None)
                 ending.set()
 
-        broker = RabbitBroker(
+        broker = _Broker(
             self._url,
             timeout=CONNECT_SECONDS,
             reconnect_interval=_NEVER_SECONDS,
@@ -121,7 +123,6 @@ class Link:
             logger=None,
             apply_types=False,
         )
-        # Bounded by its own timeout; cut off from outside it would leave a connection behind that nobody closes.
         connection = await broker.connect()
         try:
             async with asyncio.timeout(PREPARE_SECONDS):
@@ -144,6 +145,27 @@ class Link:
         log.info("broker.up", link=self._name, after_s=round(now - (self._down_since or now), 1))
         self._down_since = None
         self._failures = 0
+
+
+class _Connection(RobustConnection):
+    """A connection that is closed when it could not be made, instead of being tried again by nobody."""
+
+    async def connect(self, timeout: TimeoutType = None) -> None:
+        """Connect once, within ``timeout``."""
+        try:
+            await super().connect(timeout)
+        except BaseException:
+            await self.close()
+            raise
+
+    def __del__(self) -> None:
+        """Nothing: aio-pika would close here what is closed already, in whatever loop happens to run."""
+
+
+class _Broker(RabbitBroker):
+    async def _connect(self) -> RobustConnection:
+        self._connection_kwargs["connection_class"] = _Connection
+        return await super()._connect()
 
 
 async def _end(ending: Awaitable[None], seconds: float) -> None:

@@ -1,12 +1,12 @@
 """The check of a whole environment before anything starts: every mistake at once."""
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 
 from shared.errors import SettingsError
 from shared.settings.base import Settings, load_settings
 from shared.settings.table import PREFIX, TABLE
+from shared.suggestion import closest
 
 _SERVICE_LINK_NAME = re.compile(
     r"WAYBILL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)", re.ASCII
@@ -52,12 +52,11 @@ def _say_links(variables: list[str]) -> str:
 
 
 def _unknown(environ: Mapping[str, str], links: set[str]) -> Iterator[str]:
-    known = [setting.variable for setting in TABLE.values()]
     for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable in links or variable in known:
+        if not variable.startswith(PREFIX) or variable in links or variable.removeprefix(PREFIX) in TABLE:
             continue
-        near = difflib.get_close_matches(variable, known, n=1, cutoff=0.8)
-        hint = f"did you mean {near[0]}?" if near else "`waybill settings` lists all there are"
+        near = closest(variable.removeprefix(PREFIX), TABLE)
+        hint = f"did you mean {PREFIX}{near}?" if near else "`waybill settings` lists all there are"
         yield f"{variable} is not a setting: {hint}"
 
 
