@@ -9,6 +9,7 @@ WaybillError
 ├── UnknownEventType        the tenant has no such event type (any more)
 ├── PublishUnconfirmed      the broker did not confirm; the row in Postgres still says what to do
 ├── SealError               a sealed value does not open under any master key
+├── AccountUnusable         a service account that is none, or cannot be read
 └── StoreUnavailable        Postgres did not answer in time, or not at all
 """
 
@@ -45,6 +46,10 @@ class PublishUnconfirmed(WaybillError):
 
 class SealError(WaybillError):
     """A sealed value opens under none of the master keys."""
+
+
+class AccountUnusable(WaybillError):
+    """A service account that is none, or cannot be read; the text names the field and never what is in it."""
 
 
 class StoreUnavailable(WaybillError):

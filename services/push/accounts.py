@@ -1,62 +1,18 @@
 """The Firebase service account that a tenant's pushes go out with."""
 
-import hashlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
-from urllib.parse import urlsplit
 
-import msgspec
-
-from shared.errors import SealError, StoreUnavailable, WaybillError
+from shared.errors import AccountUnusable, SealError, StoreUnavailable
 from shared.ids import TenantId
 from shared.sealing import Sealer
+from shared.serviceaccount import ServiceAccount, parse_service_account
 from shared.store.database import Database
 from shared.store.sender_secrets import FCM, bound_to, find_secret
 
 LOOK_EVERY = timedelta(seconds=2)
-
-
-class AccountUnusable(WaybillError):
-    """A service account that cannot be read, or that is none; the text names the field and never what is in it."""
-
-
-class _Fields(msgspec.Struct):
-    """What Google puts in the file; more stands in it, and is handed on as it is."""
-
-    type: str
-    project_id: str
-    client_email: str
-    token_uri: str
-    private_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAccount:
-    """One service account. ``fingerprint`` tells two apart, ``fields`` is the whole file for firebase-admin."""
-
-    project_id: str
-    client_email: str
-    token_uri: str
-    fingerprint: str
-    fields: dict[str, object] = field(repr=False, compare=False)
-
-
-def parse_service_account(raw: bytes) -> ServiceAccount:
-    """The service account in the JSON file that Google issued. Raises AccountUnusable."""
-    try:
-        known = msgspec.json.decode(raw, type=_Fields)
-        whole = msgspec.json.decode(raw, type=dict[str, object])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise AccountUnusable(f"the service account is not one: {exc}") from exc
-    if known.type != "service_account":
-        raise AccountUnusable("the service account is not one: `type` is not service_account")
-    if urlsplit(known.token_uri).scheme not in ("https", "http"):
-        raise AccountUnusable("the service account is not one: `token_uri` is no URL")
-    if not known.project_id:
-        raise AccountUnusable("the service account is not one: `project_id` is empty")
-    return ServiceAccount(known.project_id, known.client_email, known.token_uri, hashlib.sha256(raw).hexdigest(), whole)
 
 
 class ServiceAccounts(Protocol):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from services.push.accounts import ServiceAccount
 from services.push.fcm import FcmSender
 from services.push.message import Letter
 from shared.delivery.provider import Progress, TargetResult
 from shared.logs import get_logger
+from shared.serviceaccount import ServiceAccount
 from shared.store.ringing import TargetState
 from shared.verdict import NoVerdict, SenderBlocked, Verdict
 

@@ -22,7 +22,13 @@ class Exchange:
     """One message on its way: ``leaving`` is called before its body leaves, ``verdict`` is set when it ended."""
 
     leaving: Callable[[], None]
+    has_left: bool = False
     verdict: Verdict | None = None
+
+    def leave(self) -> None:
+        """Its body is about to leave."""
+        self.has_left = True
+        self.leaving()
 
 
 EXCHANGE: ContextVar[Exchange] = ContextVar("exchange")
@@ -45,7 +51,7 @@ class Client:
                 url,
                 msgspec.json.encode(json),
                 {**headers, "Content-Type": "application/json", "Authorization": f"Bearer {bearer}"},
-                exchange.leaving,
+                exchange.leave,
             )
         except NoAccess as exc:
             exchange.verdict = exc.verdict

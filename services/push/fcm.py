@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from services.push.accounts import ServiceAccount
 from services.push.client import EXCHANGE, Exchange
 from services.push.connections import Connections
 from services.push.message import Letter
+from shared.serviceaccount import ServiceAccount
 from shared.verdict import NoVerdict, Rejected, SenderBlocked, Verdict
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class FcmSender:
         """What became of one message; ``leaving`` is called before its body leaves."""
         try:
             project = await asyncio.shield(self._project(account))
-        except ValueError:
-            return SenderBlocked("sender", code="service_account", error="the account's private key is none")
+        except (ValueError, TypeError):
+            return SenderBlocked("sender", code="service_account", error="the account's private key signs nothing")
         exchange = Exchange(leaving)
         # Every message has a task of its own, so nobody else sees it.
         EXCHANGE.set(exchange)
@@ -41,7 +41,7 @@ class FcmSender:
             await project.send(token, letter)
         except ValueError as exc:
             return Rejected(code="no_message", error=str(exc))
-        return exchange.verdict or NoVerdict(handed_over=True, code="no_answer")
+        return exchange.verdict or NoVerdict(handed_over=exchange.has_left, code="no_answer")
 
     async def close(self) -> None:
         """Close every connection and every project; what is sent later opens them anew."""

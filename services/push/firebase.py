@@ -13,10 +13,10 @@ from firebase_admin import credentials, exceptions, messaging
 from google.auth import jwt
 
 from services.push.access import AccessToken
-from services.push.accounts import ServiceAccount
 from services.push.client import Client
 from services.push.connections import Connections
 from services.push.message import Letter, write_message
+from shared.serviceaccount import ServiceAccount
 
 OAUTH_AUDIENCE = "https://oauth2.googleapis.com/token"
 """What google-auth itself names, wherever ``token_uri`` points."""
@@ -33,13 +33,14 @@ class Project:
     """
 
     def __init__(self, account: ServiceAccount, connections: Connections, base_url: str | None) -> None:
-        """``base_url`` replaces Google's. Raises ValueError when the account's key is none."""
+        """``base_url`` replaces Google's. Raises ValueError or TypeError when the account's key is none that signs."""
         certificate = credentials.Certificate(dict(account.fields))
+        self._account = account
+        self._signer = certificate.signer
+        self._sign()
         name = f"waybill-{next(_NUMBERS)}"
         self._app = firebase_admin.initialize_app(certificate, {"projectId": account.project_id}, name=name)
         service = messaging._get_messaging_service(self._app)
-        self._account = account
-        self._signer = certificate.signer
         self.access = AccessToken(account.token_uri, self._sign, connections)
         service._async_client = Client(connections, self.access)
         if base_url is not None:

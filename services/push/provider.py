@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from services.push.accounts import AccountUnusable, ServiceAccount, ServiceAccounts
+from services.push.accounts import ServiceAccounts
 from services.push.call import Call, make
 from services.push.entry import enter_sibling
 from services.push.fcm import FcmSender
@@ -14,8 +14,9 @@ from services.push.message import Letter
 from services.push.targets import choose
 from shared.content import PushContent
 from shared.delivery.provider import Folded, Parcel, TargetResult
-from shared.errors import StoreUnavailable
+from shared.errors import AccountUnusable, StoreUnavailable
 from shared.logs import get_logger
+from shared.serviceaccount import ServiceAccount
 from shared.store.database import Database
 from shared.store.ringing import Situation, TargetState, look
 from shared.store.targets import note_used

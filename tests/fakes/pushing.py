@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from services.push.accounts import OneAccount, ServiceAccounts, parse_service_account
+from services.push.accounts import OneAccount, ServiceAccounts
 from services.push.app import build
 from services.push.settings import PushSettings
 from shared.broker.local import LocalBus
@@ -16,6 +16,7 @@ from shared.content import PushContent
 from shared.ids import EventId, ScopeId, new_event_id
 from shared.lifecycle import Part, run_parts
 from shared.retry import RetryPolicy
+from shared.serviceaccount import parse_service_account
 from shared.store.content import encode_content
 from shared.store.database import Database
 from shared.store.outgoing import NewJob, create_if_missing

@@ -7,8 +7,8 @@ import pytest
 
 from services.cli.sandbox.serviceaccount import PROJECT, IssuedAccount
 from services.push import accounts
-from services.push.accounts import AccountUnusable, StoredAccounts
-from shared.errors import StoreUnavailable
+from services.push.accounts import StoredAccounts
+from shared.errors import AccountUnusable, StoreUnavailable
 from shared.ids import TenantId
 from shared.sealing import KEY_BYTES, Sealer
 from shared.store.database import Database

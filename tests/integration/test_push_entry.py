@@ -8,11 +8,12 @@ from datetime import timedelta
 import pytest
 
 from services.inapp.inbox import InboxWriter
-from services.push.accounts import OneAccount, parse_service_account
+from services.push.accounts import OneAccount
 from services.push.fcm import FcmSender
 from services.push.provider import PushProvider
 from shared.channel import Channel
 from shared.delivery.provider import Folded, Parcel
+from shared.serviceaccount import parse_service_account
 from shared.store.database import Database
 from shared.verdict import NoVerdict
 from tests.factories import claim_jobs, scoped_tenant, until

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import time
 import warnings
 from collections.abc import AsyncIterator
@@ -10,13 +11,16 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from services.push.accounts import AccountUnusable, ServiceAccount, parse_service_account
 from services.push.fcm import FcmSender, load
 from services.push.message import Letter
 from shared.content import AndroidStyle, AppleStyle, Link, PushContent, WebStyle
+from shared.errors import AccountUnusable
 from shared.job import JobReason
 from shared.ports import free_ports
+from shared.serviceaccount import ServiceAccount, parse_service_account
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.factories import until
 from tests.fakes.fcm import (
@@ -317,10 +321,14 @@ async def test_what_is_no_service_account_is_refused_without_repeating_it(peer: 
         with pytest.raises(AccountUnusable) as raised:
             parse_service_account(text)
         assert "PRIVATE KEY" not in str(raised.value)
-    broken = peer.account.text.replace("BEGIN PRIVATE", "BEGIN BROKEN").encode()
-    verdict, _ = await send(sender, parse_service_account(broken))
-    assert (type(verdict), verdict.code) == (SenderBlocked, "service_account")
-    assert "KEY" not in str(verdict.error)
+    elliptic = ec.generate_private_key(ec.SECP256R1())
+    of_another_kind = elliptic.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    for key in ("", "-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n", of_another_kind):
+        file = json.loads(peer.account.text) | {"private_key": key}
+        verdict, _ = await send(sender, parse_service_account(json.dumps(file).encode()))
+        assert (type(verdict), verdict.code) == (SenderBlocked, "service_account")
+        assert "KEY" not in str(verdict.error)
+    assert peer.grant_count == 0
 
 
 async def test_a_closed_sender_opens_again(peer: FcmPeer, sender: FcmSender) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from services.push.accounts import ServiceAccount
 from shared.channel import Channel
 from shared.ids import TenantId
 from shared.retry import RetryPolicy
+from shared.serviceaccount import ServiceAccount
 from shared.store.database import Database
 from tests.factories import until
 from tests.fakes.fcm import (
