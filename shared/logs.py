@@ -33,7 +33,10 @@ def configure(json: bool | None = None, level: str = "info") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=not as_json and sys.stderr.isatty())]
+    colors = not as_json and sys.stderr.isatty()
+    # The renderer's own choice shows local variables, and those hold addresses and payloads.
+    plain = structlog.dev.plain_traceback
+    last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
     if as_json:
         last = [structlog.processors.format_exc_info, _render_json]
     stderr = cast(TextIO, _Stderr())
