@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ READ = "-H 'Authorization: Bearer {}'"
 
 
 def say(line: str) -> None:
-    """Print one line now, also into a pipe."""
-    print(line, flush=True)
+    """Print one line now, also into a pipe; a reader that went away stops nothing."""
+    with suppress(BrokenPipeError):
+        print(line, flush=True)
 
 
 def ready_lines(told: dict[str, Any], path: Path) -> list[str]:

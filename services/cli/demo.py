@@ -23,14 +23,16 @@ EVENT_TYPE = "booking_confirmed"
 TOKEN_LIFETIME = timedelta(hours=24)
 
 
-async def apply_example(database: Database, sealer: Sealer) -> str:
-    """Apply the example tenant's file; a word on what became of it."""
+async def apply_example(database: Database, sealer: Sealer, *, prune: bool) -> str:
+    """Apply the example tenant's file; a word on what became of it.
+
+    Pruned, the demo is what the clone says it is, whatever an earlier file had: for a database of `up`'s own.
+    """
     if not TENANT_FILE.is_file():
         raise CommandFailed(
             f"{TENANT_FILE} is missing: `waybill up` runs in a clone of Waybill, elsewhere `waybill run`"
         )
-    # Pruned: the demo is what the clone says it is, whatever an earlier version of the file had.
-    applied = await apply(database, sealer, TENANT_FILE, prune=True)
+    applied = await apply(database, sealer, TENANT_FILE, prune=prune)
     return f"{applied.tenant_key}, version {applied.version}"
 
 

@@ -26,6 +26,7 @@ from shared.lifecycle import Part
 from shared.settings import PREFIX, ProcessSettings, listed
 from shared.web.server import HttpPart
 
+ADMIN_PORT = f"{PREFIX}ADMIN_PORT"
 HERE = "127.0.0.1"
 ANYWHERE = {"0.0.0.0": HERE, "::": "::1"}  # noqa: S104 - only turned into an address one can connect to
 
@@ -76,13 +77,13 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
     environ = _environment(kept, url, f"smtp://{in_url(settings.reached_at)}:{sink.port}")
     operator_token = environ[f"{PREFIX}OPERATOR_TOKEN"]
     ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host))
-    kept = await _set_up_demo(ground, kept, home)
+    kept = await _set_up_demo(ground, kept, home, prune=settings.database_url is None)
     tenants = {demo.TENANT: await _tell_tenant(ground, kept)}
     curtain = Curtain()
     checks = {"up": curtain.check, "postgres": ground.check_schema}
     ground.extra_routes.extend([readyz_route(checks), *message_routes(catcher, operator_token)])
     parts = [*watches, sink, *ground.parts(), *build_parts(ALL, ground)]
-    parts.append(admin_part(ground, int(environ.get(f"{PREFIX}ADMIN_PORT", "0")), parts))
+    parts.append(admin_part(ground, int(environ.get(ADMIN_PORT, "0")), parts))
     told = {
         **_addresses(parts, settings.reached_at),
         "smtp_port": sink.port,
@@ -111,9 +112,9 @@ def _environment(kept: Kept, url: str, sink_url: str) -> dict[str, str]:
     return {PREFIX + name: value for name, value in made.items()} | given | {f"{PREFIX}SMTP_URL": sink_url}
 
 
-async def _set_up_demo(ground: Ground, kept: Kept, home: Path) -> Kept:
+async def _set_up_demo(ground: Ground, kept: Kept, home: Path, *, prune: bool) -> Kept:
     """The example tenant applied and its keys made, or reused; what is kept from now on."""
-    say(f"Tenant {await demo.apply_example(ground.database, ground.sealer)}")
+    say(f"Tenant {await demo.apply_example(ground.database, ground.sealer, prune=prune)}")
     await ground.tenants.load()
     keys = await demo.keys_of_example(ground.database, kept.keys.get(demo.TENANT))
     kept = msgspec.structs.replace(kept, keys={**kept.keys, demo.TENANT: keys})

@@ -12,7 +12,7 @@ from services.cli.compose import ALL, settings_classes
 from services.cli.home import make_home, only_one
 from services.cli.parent import is_to_outlive_parent, parent_watch
 from services.cli.ports import WantedPort, require_free
-from services.cli.stage import Stage, UpSettings, raise_stage
+from services.cli.stage import ADMIN_PORT, Stage, UpSettings, raise_stage
 from services.cli.upfile import UpFile
 from shared import logs
 from shared.lifecycle import install_signal_handlers, run_parts
@@ -42,11 +42,12 @@ def up() -> None:
 
 
 def _wanted_ports(settings: UpSettings) -> list[WantedPort]:
-    return [
+    wanted = [
         WantedPort("PORT", settings.port),
         WantedPort("INBOX_PORT", settings.inbox_port),
         WantedPort("SMTP_SINK_PORT", settings.smtp_sink_port),
     ]
+    return [*wanted, WantedPort("ADMIN_PORT", settings.admin_port)] if os.environ.get(ADMIN_PORT) else wanted
 
 
 async def _up(settings: UpSettings, home: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from shared.ports import free_ports
@@ -10,17 +11,18 @@ from tests.fakes.product import Up, cleaned_up
 
 
 async def test_every_busy_port_names_its_owner_and_the_mend(tmp_path: Path) -> None:
-    api, sink = free_ports(2)
-    ports = {"PORT": str(api), "SMTP_SINK_PORT": str(sink)}
-    with throw_away_home() as home, socket.create_server(("127.0.0.1", api)), socket.create_server(("127.0.0.1", sink)):
-        async with cleaned_up(Up(home, tmp_path / "output", ports)) as up:
+    busy = dict(zip(("PORT", "SMTP_SINK_PORT", "ADMIN_PORT"), free_ports(3), strict=True))
+    with ExitStack() as stack:
+        home = stack.enter_context(throw_away_home())
+        for port in busy.values():
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        chosen = {name: str(port) for name, port in busy.items()}
+        async with cleaned_up(Up(home, tmp_path / "output", chosen)) as up:
             assert await up.ended() == 1
         assert not (home / "postgres").exists()
-    first, second = up.text().splitlines()
-    assert f"port {api} is taken by process {os.getpid()} (" in first
-    assert "WAYBILL_PORT=" in first
-    assert f"port {sink} is taken by process {os.getpid()} (" in second
-    assert "WAYBILL_SMTP_SINK_PORT=" in second
+    for line, (name, port) in zip(up.text().splitlines(), busy.items(), strict=True):
+        assert f"port {port} is taken by process {os.getpid()} (" in line
+        assert f"WAYBILL_{name}=" in line
 
 
 async def test_every_wrong_setting_is_said_at_once_and_nothing_is_made(tmp_path: Path) -> None:
