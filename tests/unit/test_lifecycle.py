@@ -150,7 +150,7 @@ def test_a_heart_without_beats_stops_being_alive() -> None:
 
 
 _PROGRAM = """
-import asyncio
+import asyncio, sys
 from shared import lifecycle, logs
 from shared.lifecycle import Part, install_signal_handlers, run_parts
 
@@ -174,6 +174,7 @@ def _start(after: str, ignore_interrupts: bool = False) -> "subprocess.Popen[str
     return subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(after=after)],
         cwd=ROOT,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -192,12 +193,12 @@ def test_a_signal_stops_the_parts_and_the_process_ends_well(number: signal.Signa
 
 
 def test_a_signal_that_arrives_twice_at_once_still_stops_in_order() -> None:
-    with _start("pass") as program:
+    with _start("await asyncio.to_thread(sys.stdin.readline)") as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "running\n"
         for _ in range(2):
             os.kill(program.pid, signal.SIGTERM)
-        assert program.communicate(timeout=20)[0] == "stopped\n"
+        assert program.communicate("both were sent\n", timeout=20)[0] == "stopped\n"
     assert program.returncode == 0
 
 
