@@ -16,7 +16,7 @@ SCOPE = ScopeId(7)
 
 
 def signed(secret: bytes = SECRET, algorithm: str = "HS256", kid: object = "7", **changes: Any) -> str:
-    claims = {"sub": "bob", "aud": AUDIENCE, "exp": int(time.time()) + 60} | changes
+    claims = {"sub": "bob", "aud": AUDIENCE, "exp": int(time.time()) + 80_000} | changes
     claims = {name: value for name, value in claims.items() if value is not None}
     return jwt.encode(claims, secret, algorithm=algorithm, headers={"kid": kid} if kid is not None else None)
 
