@@ -10,6 +10,7 @@ WaybillError
 ├── PublishUnconfirmed      the broker did not confirm; the row in Postgres still says what to do
 ├── SealError               a sealed value does not open under any master key
 ├── AccountUnusable         a service account that is none, or cannot be read
+├── RelayUnusable           a tenant's own relay that is none, or cannot be read
 └── StoreUnavailable        Postgres did not answer in time, or not at all
 """
 
@@ -50,6 +51,10 @@ class SealError(WaybillError):
 
 class AccountUnusable(WaybillError):
     """A service account that is none, or cannot be read; the text names the field and never what is in it."""
+
+
+class RelayUnusable(WaybillError):
+    """A tenant's own relay that is none, or cannot be read; the text never says what is in it."""
 
 
 class StoreUnavailable(WaybillError):

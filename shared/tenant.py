@@ -12,6 +12,7 @@ from typing import Any
 from shared.channel import Channel
 from shared.ids import ScopeId, TenantId
 from shared.job import Lane
+from shared.recipient import Recipient
 from shared.retry import Terms
 
 Texts = dict[str, str]
@@ -64,7 +65,8 @@ class EmailRule:
     """What the mail of an event type says.
 
     The content is ``markdown``, or ``html`` with ``text``, or ``text`` alone; ``text`` beside ``markdown``
-    replaces the plain text made from it. ``title`` is the heading in the layout.
+    replaces the plain text made from it. ``title`` is the heading in the layout. ``reply_to`` is one template for
+    all locales; what it comes to must be an address.
     """
 
     how: ChannelTerms
@@ -75,11 +77,15 @@ class EmailRule:
     html: Texts | None = None
     text: Texts | None = None
     link: LinkTemplate | None = None
+    reply_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One kind of event: the payload it takes and what is said on which channel."""
+    """One kind of event: the payload it takes and what is said on which channel.
+
+    ``to`` is whom its events go to, whoever posts them; None: each event names its recipient.
+    """
 
     id: str
     title: str
@@ -88,6 +94,7 @@ class EventType:
     lane: Lane = Lane.TRANSACTIONAL
     expires_after: timedelta = DEFAULT_EXPIRES_AFTER
     category: str | None = None
+    to: Recipient | None = None
     inapp: InappRule | None = None
     email: EmailRule | None = None
 
@@ -107,12 +114,42 @@ class Category:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """Where `apply` finds a credential: an environment variable or a file. The credential itself is never here."""
+
+    env: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRelay:
+    """A mail relay of the tenant's own, by reference to its URL."""
+
+    url: Reference
+
+
+@dataclass(frozen=True, slots=True)
 class EmailSender:
-    """Who a tenant's mail is from."""
+    """Who a tenant's mail is from. ``relay`` None: it goes out through the platform's."""
 
     address: str
     name: str | None = None
     reply_to: str | None = None
+    relay: OwnRelay | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FcmProject:
+    """The Firebase project a tenant's pushes go out through, by reference to its service account."""
+
+    service_account: Reference
+
+
+@dataclass(frozen=True, slots=True)
+class PushSender:
+    """How a tenant's pushes go out."""
+
+    fcm: FcmProject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +157,7 @@ class Senders:
     """Who a tenant's messages are from, per channel."""
 
     email: EmailSender | None = None
+    push: PushSender | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +170,10 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One tenant: everything its file says. ``locales`` is never empty; its first is the default."""
+    """One tenant: everything its file says. ``locales`` is never empty; its first is the default.
+
+    ``email_layout`` is the template put around the content of every mail; None: Waybill's own.
+    """
 
     key: str
     name: str
@@ -142,6 +183,7 @@ class Tenant:
     app_link_schemes: tuple[str, ...] = ()
     retention: Retention = Retention()
     senders: Senders = Senders()
+    email_layout: str | None = None
     categories: dict[str, Category] = field(default_factory=dict)
     event_types: dict[str, EventType] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from services.cli.ground import Ground
 from shared.lifecycle import Part
+from shared.relay import parse_relay
 from shared.settings import BusSettings, ProcessSettings, Settings, StoreSettings, listed, load_settings
 
 ALL = "all"
@@ -72,14 +73,17 @@ def _email_settings() -> list[type[Settings]]:
 
 def _build_email(ground: Ground) -> list[Part]:
     from services.email.app import build
+    from services.email.relays import OneRelay, StoredRelays
     from services.email.settings import EmailSettings
 
     settings = load_settings(EmailSettings, ground.environ)
+    platform = parse_relay(settings.smtp_url)
     return build(
         settings,
         ground.database,
         ground.bus,
         ground.tenants,
+        StoredRelays(ground.database, ground.sealer, platform) if ground.sinks is None else OneRelay(platform),
         worker_name=ground.worker_name(),
         hearts=ground.hearts,
     )

@@ -15,6 +15,7 @@ from shared.errors import CannotStart, StoreUnavailable
 from shared.lifecycle import Heart, Part, stopped_within
 from shared.logs import get_logger
 from shared.sealing import Sealer
+from shared.serviceaccount import ServiceAccount
 from shared.settings import BusSettings, StoreSettings, load_settings
 from shared.store.database import Database
 from shared.store.migrate import schema_state
@@ -30,9 +31,19 @@ LONGEST_PAUSE_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """What takes the place of every tenant's own senders: the platform's relay, and one Firebase project for all."""
+
+    service_account: ServiceAccount
+
+
 @dataclass(frozen=True)
 class Ground:
-    """One process's ground. ``environ`` is where the parts' settings are read from, ``name`` what Postgres shows."""
+    """One process's ground. ``environ`` is where the parts' settings are read from, ``name`` what Postgres shows.
+
+    With ``sinks`` no credential of a tenant is ever used.
+    """
 
     name: str
     environ: Mapping[str, str]
@@ -41,6 +52,7 @@ class Ground:
     bus: Bus
     tenants: Tenants
     sealer: Sealer
+    sinks: Sinks | None = None
     hearts: dict[str, Heart] = field(default_factory=dict)
     extra_routes: list["ControllerRouterHandler"] = field(default_factory=list)
     """Mounted beside the API of ingest."""
@@ -59,13 +71,15 @@ class Ground:
 
 
 @asynccontextmanager
-async def stand_on(environ: Mapping[str, str], *, name: str, host: str) -> AsyncIterator[Ground]:
+async def stand_on(
+    environ: Mapping[str, str], *, name: str, host: str, sinks: Sinks | None = None
+) -> AsyncIterator[Ground]:
     """A ground made from the settings in ``environ``, closed at the end of the block; nothing is connected yet."""
     settings, amqp_url = load_settings(StoreSettings, environ), load_settings(BusSettings, environ).amqp_url
     database = Database(settings.database_url, pool_size=settings.database_pool, name=name)
     bus = make_bus(amqp_url)
     try:
-        yield Ground(name, environ, host, database, bus, Tenants(database), Sealer(settings.master_keys))
+        yield Ground(name, environ, host, database, bus, Tenants(database), Sealer(settings.master_keys), sinks)
     finally:
         for closing in (bus.close(), database.close()):
             with contextlib.suppress(TimeoutError):

@@ -1,8 +1,8 @@
-"""The email service as a list of parts: one claim loop over the platform's relay."""
+"""The email service as a list of parts: one claim loop over the tenants' relays."""
 
-from services.email.relay import parse_relay
+from services.email.provider import EmailProvider
+from services.email.relays import Relays
 from services.email.settings import EmailSettings
-from services.email.smtp import SmtpProvider
 from shared.broker.bus import Bus
 from shared.channel import Channel
 from shared.delivery.worker import KnownTenants, Worker, WorkerSettings
@@ -15,14 +15,13 @@ def build(
     database: Database,
     bus: Bus,
     tenants: KnownTenants,
+    relays: Relays,
     *,
     worker_name: str,
     hearts: dict[str, Heart],
 ) -> list[Part]:
     """The claim loop, named ``worker_name`` in ``outgoing.claimed_by``; its heartbeat is added to ``hearts``."""
-    provider = SmtpProvider(
-        parse_relay(settings.smtp_url), pool_size=settings.slots, attempt_timeout=settings.attempt_timeout
-    )
+    provider = EmailProvider(relays, pool_size=settings.slots, attempt_timeout=settings.attempt_timeout)
     worker = Worker(
         WorkerSettings(
             channel=Channel.EMAIL,

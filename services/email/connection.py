@@ -11,10 +11,10 @@ import aiosmtplib
 from aiosmtplib.protocol import SMTPProtocol
 
 from services.email.message import Message
-from services.email.relay import Relay, Security
 from services.email.replies import Stage
 from shared.delivery.provider import Progress
 from shared.errors import WaybillError
+from shared.relay import Relay, Security
 
 _DOT_FIRST = re.compile(rb"(?m)^\.")
 _FINAL_DOT = b".\r\n"

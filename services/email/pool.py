@@ -23,6 +23,7 @@ class Pool:
         self._longest_idle = longest_idle.total_seconds()
         self._kept: list[tuple[Connection, float]] = []
         self._sweep: asyncio.TimerHandle | None = None
+        self._retired = False
 
     @asynccontextmanager
     async def slot(self, by: float) -> AsyncIterator[None]:
@@ -61,7 +62,7 @@ class Pool:
         """Keep ``connection`` for the next mail, unless it is dead or has done enough."""
         if not connection.is_alive:
             connection.abort()
-        elif connection.mail_count >= self._most_mails:
+        elif self._retired or connection.mail_count >= self._most_mails:
             connection.quit()
         else:
             self._kept.append((connection, time.monotonic()))
@@ -75,6 +76,11 @@ class Pool:
         for connection, _ in self._kept:
             connection.quit()
         self._kept.clear()
+
+    def retire(self) -> None:
+        """Close every kept connection, and from now on keep none."""
+        self._retired = True
+        self.close()
 
     def _drop_stale(self) -> None:
         oldest = time.monotonic() - self._longest_idle

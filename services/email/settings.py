@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from pydantic import field_validator, model_validator
 
-from services.email.relay import parse_relay
+from shared.relay import parse_relay
 from shared.settings.base import Settings, check_lease, listed
 
 

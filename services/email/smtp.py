@@ -10,10 +10,10 @@ from services.email.addresses import BadAddress
 from services.email.connection import CLOSING, Connection, Mismatch, Refused, Steps
 from services.email.message import Message, build_message
 from services.email.pool import LONGEST_IDLE, MOST_MAILS, Pool
-from services.email.relay import Relay
 from services.email.replies import Stage, judge
 from shared.content import EmailContent
 from shared.delivery.provider import Parcel
+from shared.relay import Relay
 from shared.verdict import NoVerdict, Rejected, SenderBlocked, Verdict
 
 BEFORE_THE_DOT = 0.6
@@ -44,8 +44,8 @@ class SmtpProvider:
         self._seconds = attempt_timeout.total_seconds()
         self._tls = tls or ssl.create_default_context()
 
-    async def send(self, parcel: Parcel) -> Verdict:
-        """What became of one attempt to hand the mail to the relay."""
+    async def send(self, parcel: Parcel, began: float | None = None) -> Verdict:
+        """What became of one attempt to hand the mail to the relay; ``began`` by the loop's clock, if before now."""
         sender = parcel.tenant.tenant.senders.email
         if not isinstance(parcel.content, EmailContent):
             return Rejected(error="the content is not that of a mail")
@@ -55,14 +55,19 @@ class SmtpProvider:
             message = build_message(parcel.content, sender, parcel.stable_id, datetime.now(UTC))
         except BadAddress as exc:
             return _unaddressable(exc)
-        return await self._send(message, Steps(parcel.progress))
+        if began is None:
+            began = asyncio.get_running_loop().time()
+        return await self._send(message, Steps(parcel.progress), began)
 
     async def close(self) -> None:
         """Close every kept connection."""
         self._pool.close()
 
-    async def _send(self, message: Message, steps: Steps) -> Verdict:
-        began = asyncio.get_running_loop().time()
+    def retire(self) -> None:
+        """Close every kept connection now, and those in use once their mail is done."""
+        self._pool.retire()
+
+    async def _send(self, message: Message, steps: Steps, began: float) -> Verdict:
         try:
             async with asyncio.timeout_at(began + self._seconds * OF_THE_ATTEMPT):
                 return await self._send_within(message, steps, began + self._seconds * BEFORE_THE_DOT)

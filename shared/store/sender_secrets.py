@@ -8,6 +8,8 @@ from shared.store.database import HotConnection
 
 FCM = "fcm"
 """The kind of a Firebase service account: the JSON file as Google issues it."""
+RELAY = "relay"
+"""The kind of a mail relay: its URL with user and password."""
 
 
 def bound_to(tenant_id: TenantId, kind: str) -> str:
@@ -50,3 +52,16 @@ async def find_secret(pg: HotConnection, tenant_id: TenantId, kind: str) -> byte
     """The tenant's secret of ``kind``, still sealed, or None."""
     sealed: bytes | None = await pg.fetchval(FIND, tenant_id, kind)
     return sealed
+
+
+OF_TENANT = text("""
+SELECT kind, sealed
+FROM sender_secrets
+WHERE tenant_id = :tenant_id
+""")
+
+
+async def secrets_of_tenant(connection: AsyncConnection, tenant_id: TenantId) -> dict[str, bytes]:
+    """All of the tenant's secrets by their kind, still sealed."""
+    rows = await connection.execute(OF_TENANT, {"tenant_id": tenant_id})
+    return {row.kind: bytes(row.sealed) for row in rows}

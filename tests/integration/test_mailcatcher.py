@@ -11,9 +11,9 @@ import pytest
 
 from services.cli.sandbox.mailcatcher import CaughtMail, MailCatcher
 from services.cli.sandbox.messages import message_routes
-from services.email.relay import Relay
 from services.email.smtp import SmtpProvider
 from shared.lifecycle import run_parts
+from shared.relay import Relay
 from shared.verdict import Delivered, Rejected
 from shared.web.app import make_app
 from shared.web.server import CannotListen

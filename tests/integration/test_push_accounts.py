@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from services.cli.sandbox.serviceaccount import PROJECT, IssuedAccount
-from services.push import accounts
 from services.push.accounts import StoredAccounts
+from shared.delivery import credentials
 from shared.errors import AccountUnusable, StoreUnavailable
 from shared.ids import TenantId
 from shared.sealing import KEY_BYTES, Sealer
@@ -32,7 +32,7 @@ async def tenant_id(database: Database) -> AsyncIterator[TenantId]:
 
 @pytest.fixture(autouse=True)
 def _look_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "LOOK_EVERY", accounts.LOOK_EVERY * 0)
+    monkeypatch.setattr(credentials, "LOOK_EVERY", credentials.LOOK_EVERY * 0)
 
 
 async def keep(database: Database, tenant_id: TenantId, text: str, bound: str | None = None) -> None:

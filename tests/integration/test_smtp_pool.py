@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from services.email.pool import Pool
-from services.email.relay import Relay
 from services.email.smtp import SmtpProvider
+from shared.relay import Relay
 from shared.verdict import Deferred, Delivered, NoVerdict, SenderBlocked
 from tests.fakes.parcels import email_parcel
 from tests.fakes.smtp import SmtpSink

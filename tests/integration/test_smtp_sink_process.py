@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from services.email.relay import Relay
 from services.email.smtp import SmtpProvider
+from shared.relay import Relay
 from shared.verdict import Delivered, NoVerdict, Rejected
 from tests.fakes.parcels import email_parcel
 

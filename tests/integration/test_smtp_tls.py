@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.email.relay import Relay, Security
 from services.email.smtp import SmtpProvider
+from shared.relay import Relay, Security
 from shared.verdict import Delivered, NoVerdict, SenderBlocked, Verdict
 from tests.fakes.certificates import server_context, trusting_context, write_certificate
 from tests.fakes.parcels import email_parcel

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from services.email.relay import Relay
 from services.email.smtp import SmtpProvider
 from shared.content import InappContent
 from shared.job import JobReason
+from shared.relay import Relay
 from shared.tenant import EmailSender
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.fakes.parcels import email_parcel

@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.email.relay import Relay, Security, parse_relay
 from services.email.settings import EmailSettings
 from shared.errors import SettingsError
+from shared.relay import Relay, Security, parse_relay
 from shared.settings.base import load_settings
 
 

@@ -1,0 +1,63 @@
+"""Email as the engine sees it: the tenant's relay first, then one attempt over that relay's own connections."""
+
+import asyncio
+import ssl
+from datetime import timedelta
+
+from services.email.relays import Relays
+from services.email.smtp import SmtpProvider
+from shared.delivery.provider import Parcel
+from shared.errors import RelayUnusable, StoreUnavailable
+from shared.ids import TenantId
+from shared.relay import Relay
+from shared.verdict import NoVerdict, SenderBlocked, Verdict
+
+OF_THE_STORE = 0.2
+"""The share of an attempt within which it must be known which relay to take."""
+
+
+class EmailProvider:
+    """Sends each mail through its tenant's relay, resolved at every attempt. Tenants with one relay share its pool."""
+
+    name = "smtp"
+
+    def __init__(self, relays: Relays, *, pool_size: int, attempt_timeout: timedelta) -> None:
+        """``pool_size``: connections per relay. ``attempt_timeout`` is the caller's hard limit."""
+        self._relays = relays
+        self._pool_size = pool_size
+        self._attempt_timeout = attempt_timeout
+        # One for all: reading the authorities takes tens of milliseconds.
+        self._tls = ssl.create_default_context()
+        self._by_relay: dict[Relay, SmtpProvider] = {}
+        self._relay_of: dict[TenantId, Relay] = {}
+
+    async def send(self, parcel: Parcel) -> Verdict:
+        """What became of one attempt to hand the mail to the tenant's relay."""
+        began = asyncio.get_running_loop().time()
+        try:
+            relay = await self._relays.of(parcel.tenant, self._attempt_timeout * OF_THE_STORE)
+        except StoreUnavailable as exc:
+            return NoVerdict(handed_over=False, code="store_unavailable", error=str(exc))
+        except RelayUnusable as exc:
+            return SenderBlocked("relay", code="relay", error=str(exc))
+        return await self._provider(parcel.tenant.tenant_id, relay).send(parcel, began)
+
+    async def close(self) -> None:
+        """Close every kept connection to any relay."""
+        for provider in self._by_relay.values():
+            await provider.close()
+        self._by_relay.clear()
+        self._relay_of.clear()
+
+    def _provider(self, tenant_id: TenantId, relay: Relay) -> SmtpProvider:
+        """The one of ``relay``, from now on the tenant's; one that no tenant uses any more is let go."""
+        before = self._relay_of.get(tenant_id)
+        self._relay_of[tenant_id] = relay
+        if before is not None and before != relay and before not in self._relay_of.values():
+            # Its kept connections, logged in with what may have been withdrawn. What is under way goes on.
+            self._by_relay.pop(before).retire()
+        found = self._by_relay.get(relay)
+        if found is None:
+            found = SmtpProvider(relay, pool_size=self._pool_size, attempt_timeout=self._attempt_timeout, tls=self._tls)
+            self._by_relay[relay] = found
+        return found
