@@ -20,7 +20,9 @@ def apply(file: Path, *, check: bool, prune: bool, as_json: bool) -> None:
 
     async def work() -> Applied:
         async with open_store(settings.database_url) as database:
-            return await apply_file(database, Sealer(settings.master_keys), file, check_only=check, prune=prune)
+            return await apply_file(
+                database, Sealer(settings.master_keys), file, environ=os.environ, check_only=check, prune=prune
+            )
 
     applied = asyncio.run(work())
     complain(*(f"warning: {warning}" for warning in applied.warnings))

@@ -1,7 +1,7 @@
 """From the body of a request to an event that can be accepted, or to everything that is wrong with it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from shared.payloads import Checkers
 from shared.rendering.formats import find_locale, find_zone
 from shared.store.events import NewEvent
 from shared.suggestion import did_you_mean
-from shared.tenant import ScopedTenant
+from shared.tenant import EventType, ScopedTenant
 from shared.web.instant import read_instant
 from shared.web.shape import read_shape
 
@@ -42,13 +42,14 @@ class Intake:
         fields: dict[str, Any] = tree if isinstance(tree, dict) else {}
         key, key_errors = _choose_key(fields, header_key)
         errors += key_errors
-        errors += _check_recipient(fields.get("recipient"))
+        event_type = tenant.tenant.event_types.get(str(fields.get("event_type")))
+        errors += _check_recipient(fields.get("recipient"), event_type)
         errors += _check_instants(fields, datetime.now(UTC))
-        errors += self._check_payload(fields, tenant)
+        errors += self._check_payload(fields, event_type, tenant)
         body_hash = hash_body(fields)
-        if posted is None or key is None or errors:
+        if posted is None or key is None or event_type is None or errors:
             return Unfit(errors, key, body_hash)
-        recipient = {name: value for name, value in fields["recipient"].items() if value is not None}
+        recipient = fields["recipient"] if event_type.to is None else asdict(event_type.to)
         return NewEvent(
             event_id=new_event_id(),
             scope_id=tenant.scope_id,
@@ -56,20 +57,21 @@ class Intake:
             body_hash=body_hash,
             event_type=posted.event_type,
             ref=posted.ref,
-            recipient=write_json(recipient),
+            recipient=write_json({name: value for name, value in recipient.items() if value is not None}),
             payload=write_json(posted.payload),
             file_version=tenant.file_version,
             send_at=read_instant(fields.get("send_at")),
             expires_at=read_instant(fields.get("expires_at")),
-            expires_after=tenant.tenant.event_types[posted.event_type].expires_after,
+            expires_after=event_type.expires_after,
             request_id=request_id,
         )
 
-    def _check_payload(self, fields: dict[str, Any], tenant: ScopedTenant) -> list[FieldError]:
+    def _check_payload(
+        self, fields: dict[str, Any], event_type: EventType | None, tenant: ScopedTenant
+    ) -> list[FieldError]:
         name, payload = fields.get("event_type"), fields.get("payload")
         if not isinstance(name, str):
             return []
-        event_type = tenant.tenant.event_types.get(name)
         if event_type is None:
             hint = did_you_mean(name, tenant.tenant.event_types)
             return [FieldError("/event_type", "unknown_event_type", f"is no event type of {tenant.tenant.key}{hint}")]
@@ -94,7 +96,12 @@ def _choose_key(fields: dict[str, Any], header_key: str | None) -> tuple[str | N
     return header_key, []
 
 
-def _check_recipient(recipient: object) -> Iterator[FieldError]:
+def _check_recipient(recipient: object, event_type: EventType | None) -> Iterator[FieldError]:
+    is_fixed = event_type is not None and event_type.to is not None
+    if recipient is None and not is_fixed:
+        yield FieldError("/recipient", "missing", "is missing")
+    elif recipient is not None and is_fixed:
+        yield FieldError("/recipient", "recipient_fixed", "must be left out: the tenant's file says whom this goes to")
     if not isinstance(recipient, dict):
         return
     email, locale, zone = (recipient.get(name) for name in ("email", "locale", "timezone"))

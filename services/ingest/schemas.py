@@ -28,11 +28,14 @@ class RecipientIn(Struct, forbid_unknown_fields=True):
 
 
 class EventIn(Struct, forbid_unknown_fields=True):
-    """An event as a product posts it. Null is the same as absent."""
+    """An event as a product posts it. Null is the same as absent.
+
+    ``recipient`` must be given, unless the tenant's file fixes whom events of this type go to: then it must not.
+    """
 
     event_type: str
-    recipient: RecipientIn
     payload: dict[str, Any]
+    recipient: RecipientIn | None = None
     idempotency_key: Key | None = None
     ref: Ref | None = None
     send_at: Instant | None = None

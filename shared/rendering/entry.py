@@ -14,7 +14,5 @@ def write_entry(rule: InappRule, writer: Writer) -> InappContent:
         locale=writer.locale,
         link=writer.link(rule.link),
         icon=rule.icon,
-        data={
-            key: writer.write({writer.locale: source}, Kind.TEXT, f"data.{key}") for key, source in rule.data.items()
-        },
+        data={key: writer.one(source, f"data.{key}") for key, source in rule.data.items()},
     )

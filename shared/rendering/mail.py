@@ -2,6 +2,7 @@
 
 import html
 
+from shared.address import address_problem
 from shared.content import EmailContent, Link
 from shared.errors import RenderError
 from shared.rendering.kinds import Kind
@@ -35,11 +36,19 @@ def write_mail(event_type: EventType, rule: EmailRule, writer: Writer, address: 
         to_name=" ".join(writer.recipient.name.split()) if writer.recipient.name else None,
         subject=frame.subject,
         text=_finish_text(text, link, frame),
-        html=lay_out(frame),
+        html=lay_out(frame, tenant.email_layout, writer.around),
         locale=writer.locale,
+        reply_to=None if rule.reply_to is None else _address(writer.one(rule.reply_to, "reply_to").strip()),
         category=event_type.category,
         critical=category.critical if category else False,
     )
+
+
+def _address(written: str) -> str:
+    """``written``, if it is a mail address. Raises RenderError, which does not repeat it."""
+    if (problem := address_problem(written)) is not None:
+        raise RenderError(f"reply_to comes to something that is no mail address: it {problem}")
+    return written
 
 
 def _write_body(rule: EmailRule, writer: Writer) -> tuple[str, str]:

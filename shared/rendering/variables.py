@@ -7,7 +7,7 @@ from shared.ids import EventId, format_event_id
 from shared.recipient import Recipient
 from shared.tenant import Tenant
 
-_TEXT = {"type": "string"}
+TEXT = {"type": "string"}
 _RECIPIENT_FIELDS = ("id", "name", "email", "locale")
 
 
@@ -26,14 +26,20 @@ def variables_of(
 
 def variables_schema(payload_schema: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of ``variables_of``; ``payload_schema`` is kept as it is under ``payload``."""
-    recipient = _object({name: _TEXT for name in _RECIPIENT_FIELDS}, required=["id", "locale"])
-    own = {
+    own = own_schemas()
+    return object_schema({"payload": dict(payload_schema), **own}, required=["payload", *own])
+
+
+def own_schemas() -> dict[str, Any]:
+    """The JSON Schemas of all that ``variables_of`` gives beside the payload, by name."""
+    recipient = object_schema(dict.fromkeys(_RECIPIENT_FIELDS, TEXT), required=["id", "locale"])
+    return {
         "recipient": recipient,
-        "tenant": _object({"name": _TEXT, "website": _TEXT}, required=["name", "website"]),
-        "event": _object({"id": _TEXT}, required=["id"]),
+        "tenant": object_schema({"name": TEXT, "website": TEXT}, required=["name", "website"]),
+        "event": object_schema({"id": TEXT}, required=["id"]),
     }
-    return _object({"payload": dict(payload_schema), **own}, required=["payload", *own])
 
 
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """The JSON Schema of an object with these ``properties`` and no others."""
     return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}

@@ -32,6 +32,11 @@ class Writer:
         self._variables = variables_of(tenant, event_id, recipient, self.locale, payload)
         self._budget = Budget()
 
+    @property
+    def around(self) -> dict[str, object]:
+        """What templates can speak of beside the payload."""
+        return {name: value for name, value in self._variables.items() if name != "payload"}
+
     def write(self, texts: Texts, kind: Kind, name: str) -> str:
         """The text in the recipient's locale; ``name`` is what errors call it. Raises RenderError."""
         # A type kept from an older file may lack a locale that was added since.
@@ -45,6 +50,10 @@ class Writer:
     def line(self, texts: Texts, name: str) -> str:
         """The text on one line: a title or a subject, where a line break has no place."""
         return " ".join(self.write(texts, Kind.TEXT, name).split())
+
+    def one(self, source: str, name: str) -> str:
+        """The text of a template that is the same in every locale. Raises RenderError."""
+        return self.write({self.locale: source}, Kind.TEXT, name)
 
     def link(self, link: LinkTemplate | None) -> Link | None:
         """The link, absolute and checked; None stays None."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from shared.store.tenants import (
     set_file_version,
 )
 from shared.tenant import Tenant
-from shared.tenantfile.check import Checked, check_file
-from shared.tenantfile.diff import diff
+from shared.tenantfile.check import Checked, check_file, sender_warnings
+from shared.tenantfile.credentials import read_credentials, store_credentials
+from shared.tenantfile.diff import credential_lines, diff
+from shared.tenantfile.nodes import Report
 from shared.tenantfile.preview import refusals
 
 SECRET_BYTES = 32
@@ -41,14 +44,22 @@ class Applied:
 
 
 async def apply(
-    database: Database, sealer: Sealer, source_path: Path, *, check_only: bool = False, prune: bool = False
+    database: Database,
+    sealer: Sealer,
+    source_path: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    check_only: bool = False,
+    prune: bool = False,
 ) -> Applied:
     """Make the file at ``source_path`` the one that applies; applying it again changes nothing.
 
-    What the file leaves out (event types, categories, senders) stays as it was, unless ``prune``.
+    What the file leaves out (event types, categories, senders) stays as it was, unless ``prune``. Credentials
+    are read from ``environ`` and from files; with None none is read, and those that are stored stay.
     Raises TenantFileError with every mistake, StoreUnavailable.
     """
     checked = await asyncio.to_thread(check_file, source_path)
+    found = None if environ is None else await asyncio.to_thread(_read_credentials, checked, source_path, environ)
     new = checked.tenant
     async with database.begin() as connection:
         if check_only:
@@ -60,17 +71,26 @@ async def apply(
         old = None if stored is None else await find_file(connection, stored.tenant_id, version)
         model, kept = (new, []) if prune or old is None else _keep(old.model, new, source_path.name)
         lines = diff(None if old is None else old.model, model)
-        changed = old is None or model != old.model or checked.source != old.source
-        if changed and not lines:
-            lines = ["~ only the wording of the file: comments, order or layout"]
-        if changed and not check_only and stored is not None:
-            await insert_file(connection, stored.tenant_id, version + 1, checked.source, model)
-            await set_file_version(connection, stored.tenant_id, new.name, version + 1)
-    return _applied(checked, version + 1 if changed else version, changed, lines, kept)
+        if old is None or model != old.model or checked.source != old.source:
+            version += 1
+            lines = lines or ["~ only the wording of the file: comments, order or layout"]
+            if stored is not None and not check_only:
+                await insert_file(connection, stored.tenant_id, version, checked.source, model)
+                await set_file_version(connection, stored.tenant_id, new.name, version)
+        if stored is not None and found is not None:
+            changed = await store_credentials(
+                connection, sealer, stored.tenant_id, model.senders, found, check_only=check_only
+            )
+            if old is not None:
+                lines += credential_lines(changed, lines)
+    return Applied(new.key, version, bool(lines), lines, kept, checked.warnings + sender_warnings(model))
 
 
-def _applied(checked: Checked, version: int, changed: bool, lines: list[str], kept: list[str]) -> Applied:
-    return Applied(checked.tenant.key, version, changed, lines, kept, checked.warnings)
+def _read_credentials(checked: Checked, source_path: Path, environ: Mapping[str, str]) -> dict[str, bytes]:
+    report = Report(source_path.name)
+    found = read_credentials(checked.tenant.senders, checked.root, source_path.parent, environ, report)
+    report.raise_if_any()
+    return found
 
 
 def _secret(sealer: Sealer, scope_id: ScopeId) -> bytes:
@@ -81,12 +101,16 @@ def _keep(old: Tenant, new: Tenant, file_name: str) -> tuple[Tenant, list[str]]:
     """``new`` with what only ``old`` has, and the names of that."""
     event_types = {name: rule for name, rule in old.event_types.items() if name not in new.event_types}
     categories = {name: entry for name, entry in old.categories.items() if name not in new.categories}
-    keeps_sender = new.senders.email is None and old.senders.email is not None
+    senders = [
+        channel
+        for channel in ("email", "push")
+        if getattr(new.senders, channel) is None and getattr(old.senders, channel) is not None
+    ]
     merged = replace(
         new,
         event_types={**new.event_types, **event_types},
         categories={**new.categories, **categories},
-        senders=old.senders if keeps_sender else new.senders,
+        senders=replace(new.senders, **{channel: getattr(old.senders, channel) for channel in senders}),
     )
     broken = [
         f"{file_name}:1:1 event_types.{name}: is not in the file and kept, but no longer works with it "
@@ -97,4 +121,4 @@ def _keep(old: Tenant, new: Tenant, file_name: str) -> tuple[Tenant, list[str]]:
     if broken:
         raise TenantFileError(broken)
     kept = [f"event_types.{name}" for name in event_types] + [f"categories.{name}" for name in categories]
-    return merged, kept + (["senders.email"] if keeps_sender else [])
+    return merged, kept + [f"senders.{channel}" for channel in senders]

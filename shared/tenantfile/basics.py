@@ -1,15 +1,14 @@
-"""The parts of a tenant file around its event types: who it is, its senders, categories and retention."""
+"""The parts of a tenant file around its event types: who it is, its categories and retention."""
 
 import re
 
-from shared.address import address_problem
 from shared.channel import BUILT_CHANNELS, Channel
 from shared.errors import RenderError
 from shared.rendering.formats import find_locale, find_zone, zone_names
 from shared.rendering.links import absolute_link
 from shared.suggestion import did_you_mean
-from shared.tenant import Category, EmailSender, Retention, Senders
-from shared.tenantfile.later import LATER_CHANNELS, LATER_EMAIL_SENDER, LATER_SENDERS
+from shared.tenant import Category, Retention
+from shared.tenantfile.later import LATER_CHANNELS
 from shared.tenantfile.nodes import Report, Scalar
 from shared.tenantfile.section import Section, as_block
 from shared.tenantfile.texts import TextReader
@@ -19,7 +18,6 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{1,30}")
 _SCHEMES_NEVER = {"http", "https", "javascript", "data", "file", "vbscript", "blob", "about", "mailto", "tel"}
-_MAILBOX = re.compile(r"(?P<name>[^<>]*)<(?P<address>[^<>]*)>")
 
 
 def read_locales(section: Section) -> tuple[str, ...]:
@@ -83,32 +81,6 @@ def read_retention(section: Section | None) -> Retention:
     if retention.events and retention.content and retention.content > retention.events:
         section.report.add(section.node.place, "content cannot be kept longer than its events")
     return retention
-
-
-def read_senders(section: Section | None) -> Senders:
-    """Who messages are from."""
-    if section is None:
-        return Senders()
-    section = Section(section.node, section.report, LATER_SENDERS)
-    email = section.section("email", LATER_EMAIL_SENDER)
-    section.close()
-    return Senders(None if email is None else _read_email_sender(email))
-
-
-def _read_email_sender(section: Section) -> EmailSender | None:
-    sender = section.text("from", required=True)
-    reply_to = section.text("reply_to")
-    section.close()
-    report, entries = section.report, section.node.entries
-    if reply_to is not None and (problem := address_problem(reply_to)):
-        report.add(entries["reply_to"].place, problem)
-    if sender is None:
-        return None
-    mailbox = _MAILBOX.fullmatch(sender.strip())
-    name, address = (mailbox["name"], mailbox["address"]) if mailbox else ("", sender)
-    if problem := address_problem(address.strip()):
-        report.add(entries["from"].place, f"the address {problem}; write it like Campus <hello@campus.example>")
-    return EmailSender(address.strip(), " ".join(name.strip().strip('"').split()) or None, reply_to)
 
 
 def read_categories(section: Section | None, texts: TextReader) -> dict[str, Category]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from shared.channel import Channel
 from shared.errors import TenantFileError
 from shared.tenant import EventType, Tenant
 from shared.tenantfile.basics import (
@@ -12,15 +13,16 @@ from shared.tenantfile.basics import (
     read_categories,
     read_locales,
     read_retention,
-    read_senders,
     read_timezone,
     read_website,
 )
 from shared.tenantfile.eventtype import Around, read_event_type
 from shared.tenantfile.later import LATER_AT_TOP, LATER_CHANNELS
+from shared.tenantfile.layout import read_layout
 from shared.tenantfile.load import load
-from shared.tenantfile.nodes import Report
+from shared.tenantfile.nodes import Block, Report
 from shared.tenantfile.section import Section, as_block
+from shared.tenantfile.senders import read_senders
 from shared.tenantfile.terms import Options, email_warning, read_options
 from shared.tenantfile.texts import TextReader
 
@@ -29,11 +31,15 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A tenant file without mistakes; ``warnings`` are for its author to think about."""
+    """A tenant file without mistakes; ``warnings`` are for its author to think about.
+
+    ``root`` is the file as it was written, for what is found wrong later.
+    """
 
     tenant: Tenant
     source: str
     warnings: list[str]
+    root: Block
 
 
 def check_file(path: Path) -> Checked:
@@ -68,7 +74,22 @@ def check(source: bytes, file_name: str, folder: Path) -> Checked:
         for event_type in event_types.values()
         if event_type.email and (warning := email_warning(event_type.id, event_type.email.how))
     ]
-    return Checked(replace(tenant, event_types=event_types), source.decode("utf-8-sig"), warnings)
+    return Checked(replace(tenant, event_types=event_types), source.decode("utf-8-sig"), warnings, block)
+
+
+def sender_warnings(tenant: Tenant) -> list[str]:
+    """A sentence for each channel that the tenant's messages wait for because it has no sender."""
+    senders = {Channel.EMAIL: tenant.senders.email, Channel.PUSH: tenant.senders.push}
+    waiting = {
+        channel: [each.id for each in tenant.event_types.values() if channel in each.channels()]
+        for channel, sender in senders.items()
+        if sender is None
+    }
+    return [
+        f"senders.{channel} is missing: {', '.join(names)} will wait on {channel} until there is one"
+        for channel, names in waiting.items()
+        if names
+    ]
 
 
 def _check_format(section: Section) -> None:
@@ -93,6 +114,7 @@ def _read_basics(section: Section, folder: Path, report: Report) -> tuple[Tenant
         app_link_schemes=read_app_link_schemes(section),
         retention=read_retention(section.section("retention")),
         senders=read_senders(section.section("senders")),
+        email_layout=read_layout(section.get("email_layout"), texts),
         categories=read_categories(section.section("categories"), texts),
     )
     return tenant, texts

@@ -1,7 +1,9 @@
 """What an event type says: its message, and what each channel says otherwise."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from shared.address import address_problem
 from shared.channel import Channel
 from shared.rendering.kinds import Kind
 from shared.tenant import EmailRule, InappRule, LinkTemplate, Texts
@@ -10,15 +12,29 @@ from shared.tenantfile.section import Section, as_block, as_text
 from shared.tenantfile.terms import Options, read_options
 from shared.tenantfile.texts import Localized, Source, TextReader
 
+Problem = Callable[[str], str | None]
+"""What is wrong with the output of a template, in words that go on from its name."""
+
+
+def emptiness(written: str) -> str | None:
+    """What is wrong with an output that has nothing in it."""
+    return None if written.strip() else "comes out empty"
+
+
+def no_address(written: str) -> str | None:
+    """What is wrong with an output that is to be a mail address."""
+    problem = address_problem(written.strip())
+    return None if problem is None else f"comes out as something that {problem}"
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One text of an event type: what its output is read as, and whether it may come out empty."""
+    """One text of an event type: what its output is read as, and what may be wrong with what it comes out as."""
 
     text: Localized
     kind: Kind
     name: str
-    may_be_empty: bool = True
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +75,7 @@ class ContentReader:
         if section is None:
             return Message()
         message = Message(
-            title=self.text(section.get("title"), Kind.TEXT, "title", may_be_empty=False),
+            title=self.text(section.get("title"), Kind.TEXT, "title", emptiness),
             body=self.text(section.get("body"), Kind.TEXT, "body"),
             link=self.link(section.section("link")),
         )
@@ -69,7 +85,7 @@ class ContentReader:
     def inapp(self, section: Section, message: Message, above: Options) -> InappRule | None:
         """The inbox entry, or None and a mistake."""
         self.places[Channel.INAPP] = section.node.place
-        title = self._own_or(section, "title", message.title, may_be_empty=False)
+        title = self._own_or(section, "title", message.title, emptiness)
         body = self._own_or(section, "body", message.body)
         own_link = self.link(section.section("link"))
         link = own_link if section.has("link") else message.link
@@ -84,12 +100,13 @@ class ContentReader:
     def email(self, section: Section, message: Message, above: Options) -> EmailRule | None:
         """The mail, or None and a mistake. With neither markdown, html nor text it says what the message says."""
         self.places[Channel.EMAIL] = section.node.place
-        subject = self.text(section.get("subject"), Kind.TEXT, "subject", may_be_empty=False) or message.title
+        subject = self.text(section.get("subject"), Kind.TEXT, "subject", emptiness) or message.title
         title = self.text(section.get("title"), Kind.TEXT, "title") or message.title
         preheader = self.text(section.get("preheader"), Kind.TEXT, "preheader")
         markdown = self.text(section.get("markdown"), Kind.MARKDOWN, "markdown")
         html = self.text(section.get("html"), Kind.HTML, "html")
         text = self.text(section.get("text"), Kind.TEXT, "text")
+        reply_to = self.one(section.get("reply_to"), "reply_to", no_address)
         own_link = self.link(section.section("link"))
         link = own_link if section.has("link") else message.link
         how = read_options(section).over(above).terms_for(Channel.EMAIL)
@@ -108,15 +125,16 @@ class ContentReader:
             html=_texts(html),
             text=_texts(text),
             link=None if link is None else link.template(),
+            reply_to=reply_to,
         )
 
     def link(self, section: Section | None) -> LinkPieces | None:
         """A link; its address and the app's are URLs, its label is text."""
         if section is None:
             return None
-        url = self.text(section.required("url"), Kind.URL, "link.url", may_be_empty=False)
+        url = self.text(section.required("url"), Kind.URL, "link.url", emptiness)
         label = self.text(section.get("label"), Kind.TEXT, "link.label")
-        app = self.text(section.get("app"), Kind.URL, "link.app", may_be_empty=False)
+        app = self.text(section.get("app"), Kind.URL, "link.app", emptiness)
         section.close()
         if url is None:
             return None
@@ -128,18 +146,26 @@ class ContentReader:
         self.links.append(link)
         return link
 
-    def text(self, node: Node | None, kind: Kind, name: str, *, may_be_empty: bool = True) -> Localized | None:
+    def text(self, node: Node | None, kind: Kind, name: str, problem: Problem | None = None) -> Localized | None:
         """One text, remembered as a piece."""
         text = self.texts.read(node)
         if text is not None:
-            self.pieces.append(Piece(text, kind, name, may_be_empty))
+            self.pieces.append(Piece(text, kind, name, problem))
+        return text
+
+    def one(self, node: Node | None, name: str, problem: Problem | None = None) -> str | None:
+        """A template of plain text that is the same in every locale, remembered as a piece."""
+        text = None if node is None else as_text(node, self.report)
+        if node is None or text is None:
+            return None
+        self.pieces.append(Piece(Localized({"": Source(node.place, text)}), Kind.TEXT, name, problem))
         return text
 
     def _own_or(
-        self, section: Section, key: str, fallback: Localized | None, *, may_be_empty: bool = True
+        self, section: Section, key: str, fallback: Localized | None, problem: Problem | None = None
     ) -> Localized | None:
         if section.has(key):
-            return self.text(section.get(key), Kind.TEXT, key, may_be_empty=may_be_empty)
+            return self.text(section.get(key), Kind.TEXT, key, problem)
         section.get(key)
         if fallback is None:
             self.report.add(section.node.place, f"{key} is missing: neither here nor in message")
@@ -159,14 +185,9 @@ class ContentReader:
     def _data(self, section: Section) -> dict[str, str]:
         node = section.get("data")
         block: Block | None = None if node is None else as_block(node, self.report)
-        data: dict[str, str] = {}
-        for key, value in ({} if block is None else block.entries).items():
-            text = as_text(value, self.report)
-            if text is not None:
-                data[key] = text
-                piece = Localized({"": Source(value.place, text)})
-                self.pieces.append(Piece(piece, Kind.TEXT, f"data.{key}"))
-        return data
+        entries = {} if block is None else block.entries
+        written = {key: self.one(value, f"data.{key}") for key, value in entries.items()}
+        return {key: text for key, text in written.items() if text is not None}
 
 
 def _texts(text: Localized | None) -> Texts | None:

@@ -1,7 +1,7 @@
 """What applying a file would change, in lines for people."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from enum import IntEnum
@@ -32,6 +32,11 @@ def diff(old: Tenant | None, new: Tenant) -> list[str]:
         if before.get(path) != after.get(path):
             lines[_line(path, before, after)] = None
     return list(lines)
+
+
+def credential_lines(changed: Collection[str], lines: Sequence[str]) -> list[str]:
+    """What is said of the credentials at the paths ``changed``, unless ``lines`` say already that they are new."""
+    return [f"~ {path}: changed" for path in changed if not any(line.startswith(f"+ {path}.") for line in lines)]
 
 
 def _line(path: str, before: Leaves, after: Leaves) -> str:

@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
+from shared.address import address_problem
 from shared.channel import Channel
 from shared.payloads import Checker
+from shared.recipient import Recipient, id_problem
+from shared.rendering.variables import variables_schema
 from shared.tenant import EmailRule, EventType, InappRule, Tenant
 from shared.tenantfile.content import ContentReader
-from shared.tenantfile.later import LATER_CHANNELS, LATER_EMAIL, LATER_EVENT_TYPE
-from shared.tenantfile.nodes import Node, Report, plain_value
+from shared.tenantfile.later import LATER_CHANNELS, LATER_EMAIL
+from shared.tenantfile.nodes import Node, Report, find_node, plain_value
+from shared.tenantfile.paths import Paths
 from shared.tenantfile.preview import preview
-from shared.tenantfile.schema import find_node, read_schema
+from shared.tenantfile.schema import read_schema
 from shared.tenantfile.section import Section, as_block
 from shared.tenantfile.templates import TemplateCheck
 from shared.tenantfile.terms import Options, read_options
@@ -36,16 +40,19 @@ def read_event_type(event_type_id: str, node: Node, around: Around) -> EventType
     if block is None:
         return None
     before = report.count
-    section = Section(block, report, LATER_EVENT_TYPE)
+    section = Section(block, report)
     title = section.text("title") or event_type_id
     category = section.choice("category", around.tenant.categories)
+    to = _read_to(section.section("to"))
     options = read_options(section).over(around.defaults)
     schema = _read_payload(section)
     example = _read_example(section, schema)
     content = ContentReader(around.texts, report)
     inapp, email = _read_channels(section, content, options)
     section.close()
-    check = TemplateCheck(schema, report)
+    if to is not None and email is not None and to.email is None:
+        report.add(block.entries["to"].place, "email is missing: the type goes out by email")
+    check = TemplateCheck(None if schema is None else Paths(variables_schema(schema), schema), report)
     for piece in content.pieces:
         check.check(piece.text, piece.kind)
     if report.count > before or schema is None or example is None:
@@ -59,11 +66,25 @@ def read_event_type(event_type_id: str, node: Node, around: Around) -> EventType
         lane=own.lane,
         expires_after=own.expires_after,
         category=category,
+        to=to,
         inapp=inapp,
         email=email,
     )
     preview(event_type, content, around.tenant, report)
     return event_type
+
+
+def _read_to(section: Section | None) -> Recipient | None:
+    """The one that events of the type go to."""
+    if section is None:
+        return None
+    recipient_id, name, email = section.text("id", required=True), section.text("name"), section.text("email")
+    section.close()
+    checks = (("id", recipient_id, id_problem), ("email", email, address_problem))
+    problems = [(key, problem) for key, text, check in checks if text is not None and (problem := check(text))]
+    for key, problem in problems:
+        section.report.add(section.node.entries[key].place, problem)
+    return None if recipient_id is None or problems else Recipient(recipient_id, name, email)
 
 
 def _read_channels(

@@ -17,18 +17,12 @@ LATER_EVERYWHERE = {
 
 LATER_AT_TOP = {
     "delivery": "delivery modes are not built in this release",
-    "email_layout": "layouts of your own are not built in this release; leave it out for Waybill's",
     "webhooks": "status webhooks are not built in this release",
 }
 
-LATER_SENDERS = {"push": "push is not built in this release"}
+LATER_EMAIL_SENDER = {"dkim": "DKIM signing is not built in this release; sign at the relay"}
 
-LATER_EMAIL_SENDER = {
-    "dkim": "DKIM signing is not built in this release; sign at the relay",
-    "relay": "relays of your own are not built in this release; leave it out for the platform's",
-}
-
-LATER_EVENT_TYPE = {"to": "a fixed addressee is not built in this release"}
+LATER_PUSH_SENDER = {"webpush": "Web Push is not built in this release"}
 
 LATER_CHANNELS = {
     "push": "push is not built in this release",
@@ -36,7 +30,4 @@ LATER_CHANNELS = {
     "webhook": "webhooks are not built in this release",
 }
 
-LATER_EMAIL = {
-    "layout": "layouts of your own are not built in this release; leave it out for Waybill's",
-    "reply_to": "a reply address per event type is not built in this release; set senders.email.reply_to",
-}
+LATER_EMAIL = {"layout": "a layout per event type is not built in this release; set email_layout for all of them"}

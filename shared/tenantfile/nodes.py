@@ -70,6 +70,19 @@ def nodes_under(node: Node) -> Iterator[Node]:
         yield from nodes_under(child)
 
 
+def find_node(node: Node, path: tuple[str | int, ...]) -> tuple[Node, tuple[str | int, ...]]:
+    """The node ``path`` leads to from ``node``, or the last one on the way and the steps that are left."""
+    for depth, step in enumerate(path):
+        match node:
+            case Block() if str(step) in node.entries:
+                node = node.entries[str(step)]
+            case Listing() if isinstance(step, int) and step < len(node.items):
+                node = node.items[step]
+            case _:
+                return node, path[depth:]
+    return node, ()
+
+
 class Report:
     """Collects every mistake of one file, so that its author sees them all at once."""
 

@@ -18,16 +18,16 @@ from shared.tenantfile.nodes import Report
 EXAMPLE_EVENT = EventId(UUID("01980000-0000-7000-8000-000000000000"))
 
 
-def example_recipient(locale: str) -> Recipient:
-    """Somebody who has everything a recipient can have."""
-    return Recipient("bob", name="Bob", email="bob@example.com", locale=locale)
+def example_recipient(event_type: EventType, locale: str) -> Recipient:
+    """The type's addressee, or somebody who has everything a recipient can have."""
+    return replace(event_type.to or Recipient("bob", name="Bob", email="bob@example.com"), locale=locale)
 
 
 def preview(event_type: EventType, content: ContentReader, tenant: Tenant, report: Report) -> None:
     """Report every text and link that cannot be rendered from the example."""
     before = report.count
     for locale in tenant.locales:
-        writer = Writer(tenant, EXAMPLE_EVENT, example_recipient(locale), event_type.example)
+        writer = Writer(tenant, EXAMPLE_EVENT, example_recipient(event_type, locale), event_type.example)
         for piece in content.pieces:
             _try_piece(piece, writer, report)
         for link in content.links:
@@ -43,8 +43,8 @@ def _try_piece(piece: Piece, writer: Writer, report: Report) -> None:
     except RenderError as exc:
         report.add(source.place, f"fails with the example: {exc}")
         return
-    if not piece.may_be_empty and not written.strip():
-        report.add(source.place, "comes out empty with the example")
+    if piece.problem is not None and (problem := piece.problem(written)):
+        report.add(source.place, f"with the example it {problem}")
 
 
 def _try_link(link: LinkPieces, writer: Writer, report: Report) -> None:
@@ -85,7 +85,7 @@ def _plan(event_type: EventType, tenant: Tenant, locale: str) -> list[Planned | 
     event = EventFacts(
         event_id=EXAMPLE_EVENT,
         event_type=event_type.id,
-        recipient=example_recipient(locale),
+        recipient=example_recipient(event_type, locale),
         payload=event_type.example,
         received_at=now,
         expires_at=now + timedelta(days=1),

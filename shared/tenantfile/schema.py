@@ -5,7 +5,7 @@ from typing import Any
 
 from shared.payloads import Checker, SchemaError
 from shared.suggestion import did_you_mean
-from shared.tenantfile.nodes import Block, Listing, Node, Report, Scalar, plain_value
+from shared.tenantfile.nodes import Block, Listing, Node, Report, Scalar, find_node, plain_value
 
 _ONE = frozenset(
     (
@@ -59,19 +59,6 @@ def read_schema(node: Node, report: Report) -> dict[str, Any] | None:
         report.add(place.place, f"{'.'.join(map(str, rest))}{': ' if rest else ''}{exc}")
         return None
     return schema
-
-
-def find_node(node: Node, path: tuple[str | int, ...]) -> tuple[Node, tuple[str | int, ...]]:
-    """The node ``path`` leads to from ``node``, or the last one on the way and the steps that are left."""
-    for depth, step in enumerate(path):
-        match node:
-            case Block() if str(step) in node.entries:
-                node = node.entries[str(step)]
-            case Listing() if isinstance(step, int) and step < len(node.items):
-                node = node.items[step]
-            case _:
-                return node, path[depth:]
-    return node, ()
 
 
 def _check(schema: Node, report: Report) -> None:

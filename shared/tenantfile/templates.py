@@ -1,13 +1,9 @@
-"""Every template of an event type: does it parse, and does everything it reads exist?"""
-
-from collections.abc import Mapping
-from typing import Any
+"""The templates of a file: does each parse, and does everything it reads exist?"""
 
 from shared.rendering.kinds import Kind
 from shared.rendering.liquid import TemplateMistakes, parse_template
 from shared.rendering.syntax import Mistake, check_syntax
 from shared.rendering.uses import Use, uses_of
-from shared.rendering.variables import variables_schema
 from shared.suggestion import closest
 from shared.tenantfile.nodes import Report
 from shared.tenantfile.paths import Found, Paths, Unknown
@@ -15,13 +11,11 @@ from shared.tenantfile.texts import Localized, Source
 
 
 class TemplateCheck:
-    """Checks templates against ``payload_schema``; when that is broken itself (None), their grammar only."""
+    """Checks templates against ``paths``; where the schema behind them is broken itself (None), their grammar only."""
 
-    def __init__(self, payload_schema: Mapping[str, Any] | None, report: Report) -> None:
+    def __init__(self, paths: Paths | None, report: Report) -> None:
         self._report = report
-        self._paths = None
-        if payload_schema is not None:
-            self._paths = Paths(variables_schema(payload_schema), payload_schema)
+        self._paths = paths
 
     def check(self, text: Localized | None, kind: Kind) -> None:
         """Report what is wrong with ``text`` in any locale."""

@@ -59,8 +59,18 @@ class TextReader:
             return None
         if isinstance(node, Block) and set(node.entries) != {"file"}:
             return self._per_locale(node)
-        source = self._source(node)
+        source = self.source(node)
         return None if source is None else Localized(dict.fromkeys(self._locales, source))
+
+    def source(self, node: Node) -> Source | None:
+        """The one text under ``node``, for all locales; None and a mistake when there is none."""
+        if isinstance(node, Block):
+            if set(node.entries) != {"file"}:
+                self.report.add(node.place, "must be text or {file: …}")
+                return None
+            return self._from_file(node.entries["file"], node.place)
+        text = as_text(node, self.report)
+        return None if text is None else Source(node.place, text)
 
     def _per_locale(self, node: Block) -> Localized | None:
         written: dict[str, Source] = {}
@@ -70,7 +80,7 @@ class TextReader:
                 hint = did_you_mean(locale, self._locales) or f"; the file's are {', '.join(self._locales)}"
                 self.report.add(child.place, f"unknown locale {locale}{hint}")
                 complete = False
-            elif (source := self._source(child)) is None:
+            elif (source := self.source(child)) is None:
                 complete = False
             else:
                 written[locale] = source
@@ -84,15 +94,6 @@ class TextReader:
     def _is_served(self, locale: str, node: Block) -> bool:
         parts = locale.split("-")
         return any("-".join(parts[:length]) in node.entries for length in range(len(parts), 0, -1))
-
-    def _source(self, node: Node) -> Source | None:
-        if isinstance(node, Block):
-            if set(node.entries) != {"file"}:
-                self.report.add(node.place, "must be text or {file: …}")
-                return None
-            return self._from_file(node.entries["file"], node.place)
-        text = as_text(node, self.report)
-        return None if text is None else Source(node.place, text)
 
     def _from_file(self, node: Node, place: Place) -> Source | None:
         name = as_text(node, self.report)

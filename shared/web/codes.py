@@ -92,6 +92,7 @@ FIELD_CODES: dict[str, str] = {
     "invalid": "The value cannot be used (in the payload: it breaks the event type's JSON Schema); `detail` says why.",
     "idempotency_key_conflict": "The header and the body carry different idempotency keys.",
     "unknown_event_type": "The tenant has no event type of this name.",
+    "recipient_fixed": "Whom events of this type go to is fixed in the tenant's file; the event must not say it.",
     "address": "This is no mail address that can be sent to.",
     "locale": "Nobody knows this locale.",
     "timezone": "Nobody knows this time zone.",
