@@ -27,6 +27,8 @@ CHECKS = (
     ("mypy",),
     ("lint-imports",),
 )
+TESTS = ("pytest", "--numprocesses", "2", "--dist", "loadfile")
+"""Half of the suite waits for brokers and processes: two halves side by side take little more than one."""
 LOCK = ("uv", "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--upgrade")
 LOCK_STYLE = ("--no-header", "--no-annotate", "--quiet", "pyproject.toml", "--extra", "build")
 LOCKS = {
@@ -49,7 +51,7 @@ def main(verb: str) -> None:
         case "up":
             become(ready(for_development=False), "waybill", "up", *more)
         case "test":
-            become(ready(for_development=True), "pytest", *more)
+            become(ready(for_development=True), *TESTS, *more)
         case "check":
             check(ready(for_development=True))
         case "lock":

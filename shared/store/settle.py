@@ -71,8 +71,8 @@ judged AS MATERIALIZED (
   SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns,
          l.scope_id, l.created_at, l.status AS old_status, l.reason AS old_reason,
          -- What would only come due after it has expired has failed already.
-         CASE WHEN NOT e.expired THEN r.status WHEN r.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
-         CASE WHEN NOT e.expired THEN r.reason WHEN r.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
+         CASE WHEN NOT e.expired THEN r.status WHEN e.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
+         CASE WHEN NOT e.expired THEN r.reason WHEN e.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
          CASE WHEN l.status = 'PENDING' AND l.claim_seq = r.claim_seq AND l.reported_seq < r.claim_seq
               THEN 'applied'
               WHEN r.status = 'SENT' AND l.status <> 'SENT'
@@ -84,7 +84,11 @@ judged AS MATERIALIZED (
   FROM reported r
   JOIN locked l USING (job_id)
   CROSS JOIN LATERAL (
-    SELECT r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at AS expired) e
+    SELECT x.expired,
+           x.expired AND (r.delivered_any OR EXISTS (
+             SELECT FROM attempts a WHERE a.job_id = r.job_id AND a.verdict = 'delivered')) AS delivered_any
+    FROM (SELECT r.reason = 'expired'
+              OR (r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at)) AS x(expired)) e
 ),
 settled AS (
   UPDATE outgoing o

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.channel import Channel
-from shared.delivery.effect import effect_of, released
+from shared.delivery.effect import effect_of, failed_unsent, released
 from shared.delivery.record import report_of
 from shared.job import JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms
@@ -190,3 +190,16 @@ async def test_the_status_is_written_even_when_the_attempt_cannot_be(database: D
     assert (settled.act, settled.status) == ("applied", JobStatus.SENT)
     assert await attempts(database) == []
     assert await ledger_agrees(database)
+
+
+async def test_a_job_that_expires_after_some_target_got_it_is_partly_sent(database: Database) -> None:
+    one = await claimed(database)
+    await settle(database, report(one, Deferred()))
+    async with database.hot() as pg:
+        await pg.execute("UPDATE attempts SET verdict = 'delivered'")
+        await pg.execute("UPDATE outgoing SET due_at = now(), expires_at = now()")
+    (again,) = await claim_jobs(database)
+    assert again.expired
+    await settle(database, report_of(again, failed_unsent(again, JobReason.EXPIRED)))
+    row = await job(database)
+    assert (row["status"], row["reason"]) == ("SENT", "partial")
