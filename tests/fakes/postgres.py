@@ -20,11 +20,14 @@ TEMPLATE = "migrated"
 
 
 @contextmanager
-def throw_away_server(home: Path) -> Iterator[str]:
-    """The URL of a server that lives as long as the block; what killed runs left behind is removed first."""
+def throw_away_server(home: Path, *, durable: bool = False) -> Iterator[str]:
+    """The URL of a server that lives as long as the block; what killed runs left behind is removed first.
+
+    ``durable``: it waits for the disk at every commit, as a real one does; tests have no need of that.
+    """
     place = prepare(home)
     _remove_leftovers(place)
-    server = EmbeddedPostgres(place, name=f"{_PREFIX}{os.getpid()}", durable=False)
+    server = EmbeddedPostgres(place, name=f"{_PREFIX}{os.getpid()}", durable=durable)
     try:
         yield server.start()
     finally:

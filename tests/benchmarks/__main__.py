@@ -1,0 +1,26 @@
+"""``python -m tests.benchmarks [NAME …]``: measure, and print one line of JSON per benchmark."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from tests.benchmarks.drain import drain_noop, inapp_drain
+from tests.benchmarks.harness import Bench, Result, bench, report
+
+BENCHES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
+    "drain_noop": drain_noop,
+    "inapp_drain": inapp_drain,
+}
+
+
+async def measure(names: list[str]) -> None:
+    """Run the benchmarks called ``names``, all when there are none."""
+    unknown = set(names) - set(BENCHES)
+    if unknown:
+        raise SystemExit(f"no benchmark {', '.join(sorted(unknown))}: there are {', '.join(BENCHES)}")
+    async with bench() as place:
+        for name in names or BENCHES:
+            report(await BENCHES[name](place))
+
+
+asyncio.run(measure(sys.argv[1:]))
