@@ -61,12 +61,12 @@ def _look_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def post(database: Database) -> AsyncIterator[Post]:
-    sinks = [await SmtpSink().start() for _ in range(3)]
-    relays = StoredRelays(database, SEALER, Relay("127.0.0.1", sinks[0].port))
+    platform, first, second = [await SmtpSink().start() for _ in range(3)]
+    relays = StoredRelays(database, SEALER, Relay("127.0.0.1", platform.port))
     provider = EmailProvider(relays, pool_size=2, attempt_timeout=ENOUGH)
-    yield Post(database, *sinks, provider)
+    yield Post(database, platform, first, second, provider)
     await provider.close()
-    for sink in sinks:
+    for sink in (platform, first, second):
         await sink.close()
 
 
