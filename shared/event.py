@@ -1,5 +1,6 @@
 """The states of an event, each with its biography."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -18,6 +19,34 @@ class EventStatus(StrEnum):
     """It could not be routed; ``reason`` says why. In: the router after its last try. Final."""
     CANCELLED = "CANCELLED"
     """Cancelled before it was routed. In: a cancel. Final."""
+
+
+class EventReason(StrEnum):
+    """Why an event is FAILED; the word stored in ``events.reason`` ('' in every other status)."""
+
+    NONE = ""
+    UNKNOWN_EVENT_TYPE = "unknown_event_type"
+    ROUTING_FAILED = "routing_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class EventReasonText:
+    """One reason in words for people: what it means and what to do next."""
+
+    meaning: str
+    next_step: str
+
+
+EVENT_REASONS: dict[EventReason, EventReasonText] = {
+    EventReason.UNKNOWN_EVENT_TYPE: EventReasonText(
+        "When the event was to be routed, the tenant's file had no such event type any more.",
+        "Put the event type back into the tenant file and apply it, then post the event again.",
+    ),
+    EventReason.ROUTING_FAILED: EventReasonText(
+        "The event could not be made into jobs, five times, each time alone.",
+        "Report it with the event's id: the router's log says under that id what went wrong.",
+    ),
+}
 
 
 class Outcome(StrEnum):

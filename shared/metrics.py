@@ -30,6 +30,11 @@ announcements = Counter(
     ["result"],
     registry=REGISTRY,
 )
+announcements_unreadable = Counter(
+    "waybill_announcements_unreadable",
+    "Messages for the router that are none of ours; they lie in waybill.router.dead.",
+    registry=REGISTRY,
+)
 wakes = Counter(
     "waybill_wakes",
     "Wakes by channel; result is sent, lost or received.",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from shared.channel import Channel
 from shared.content import EmailContent, InappContent
@@ -12,6 +13,7 @@ from shared.retry import DEFAULT_POLICIES, RetryPolicy, Terms
 from shared.store.claim import Claim, Head, Share, claim
 from shared.store.content import encode_content, encode_terms
 from shared.store.database import Database
+from shared.store.events import NewEvent, insert_if_new
 from shared.store.outgoing import MadeJob, NewJob, create_if_missing
 from shared.tenant import EmailSender, Mode, ScopedTenant, Senders, Tenant
 
@@ -52,6 +54,44 @@ def new_job(
         encode_terms(terms),
         encode_content(content),
     )
+
+
+def new_event(
+    *,
+    scope_id: int = 1,
+    key: str | None = None,
+    event_type: str = "booking_confirmed",
+    recipient: str = '{"id":"bob"}',
+    payload: str = "{}",
+    **changes: Any,
+) -> NewEvent:
+    """An event that expires a day after it was accepted; ``changes`` are fields of NewEvent."""
+    event_id = new_event_id()
+    fields: dict[str, Any] = {
+        "body_hash": bytes(32),
+        "ref": None,
+        "file_version": 1,
+        "send_at": None,
+        "expires_at": None,
+        "expires_after": timedelta(hours=24),
+        "request_id": "",
+    }
+    return NewEvent(
+        event_id=event_id,
+        scope_id=ScopeId(scope_id),
+        idempotency_key=key or event_id.hex,
+        event_type=event_type,
+        recipient=recipient,
+        payload=payload,
+        **(fields | changes),
+    )
+
+
+async def accept_events(database: Database, events: Sequence[NewEvent], now: datetime | None = None) -> list[EventId]:
+    """``events`` in the table, accepted at ``now``."""
+    async with database.hot() as pg:
+        await insert_if_new(pg, events, now)
+    return [event.event_id for event in events]
 
 
 async def create_jobs(database: Database, jobs: Sequence[NewJob]) -> list[MadeJob]:

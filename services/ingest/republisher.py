@@ -58,7 +58,7 @@ class Republisher:
         async with self._database.hot() as pg, pg.transaction():
             unrouted = await lock_unrouted(pg, self._again_after, IDS_PER_MESSAGE, now)
             if unrouted:
-                await self._bus.announce(unrouted)
+                await self._bus.announce(unrouted, again=True)
                 await mark_announced_again(pg, unrouted, now)
         return len(unrouted)
 

@@ -1,23 +1,25 @@
-"""Takes announcements off the bus: a whole message in one transaction, a message that failed before event by event."""
+"""Takes announcements off the bus: a whole message in one transaction, a suspect message event by event."""
 
-import asyncio
 from collections.abc import Sequence
 
-from services.router.route import route, scopes_to_wake
+from services.router.route import Routed, route, scopes_to_wake, tenant_for
 from shared.broker.bus import Bus
 from shared.broker.messages import Announcement
 from shared.channel import Channel
+from shared.errors import StoreUnavailable
+from shared.event import EventReason, EventStatus
 from shared.ids import EventId, format_event_id
+from shared.lifecycle import failure_of
 from shared.logs import get_logger
+from shared.metrics import events_routed
 from shared.store.database import Database
-from shared.store.outgoing import MadeJob
-from shared.store.routing import count_try, fail_if_queued
+from shared.store.routing import End, Suspect, count_try_if_seen, find_suspects, finish_if_queued
 from shared.tenantfile.current import Tenants
 
 log = get_logger()
 
 TRIES = 5
-"""An event that could not be routed this often is FAILED ``routing_failed``."""
+"""An event that was routed alone this often in vain is FAILED ``routing_failed``."""
 
 
 class Consumer:
@@ -30,38 +32,57 @@ class Consumer:
 
     async def consume(self, announcement: Announcement) -> None:
         """Route the events of ``announcement`` and wake the channels their jobs are on."""
-        if announcement.redelivered:
+        if announcement.is_suspect:
             await self._route_each(announcement.event_ids)
             return
-        await self._wake(await self._route(announcement.event_ids))
-
-    async def _route(self, event_ids: Sequence[EventId]) -> list[MadeJob]:
         async with self._database.hot() as pg, pg.transaction():
-            return await route(pg, self._tenants, event_ids)
+            routed = await route(pg, self._tenants, announcement.event_ids)
+        await self._tell(routed)
 
     async def _route_each(self, event_ids: Sequence[EventId]) -> None:
         """One event may be what made the message fail: the others must not suffer for it."""
+        async with self._database.hot() as pg:
+            suspects = await find_suspects(pg, event_ids)
         failures: list[BaseException] = []
-        for event_id in event_ids:
-            (outcome,) = await asyncio.gather(self._route_alone(event_id), return_exceptions=True)
-            if isinstance(outcome, BaseException):
-                log.error("router.event_failed", event_id=format_event_id(event_id), exc_info=outcome)
-                failures.append(outcome)
+        for suspect in suspects:
+            failure = await failure_of(self._route_alone(suspect))
+            if failure is None:
+                continue
+            log.error(
+                "router.event_failed",
+                event_id=format_event_id(suspect.event_id),
+                earlier_tries=suspect.tries,
+                exc_info=failure,
+            )
+            failures.append(failure)
+            if isinstance(failure, StoreUnavailable):
+                # Each of the others would wait in vain for as long.
+                break
         if failures:
             raise failures[0]
 
-    async def _route_alone(self, event_id: EventId) -> None:
+    async def _route_alone(self, suspect: Suspect) -> None:
+        if suspect.tries >= TRIES:
+            await self._give_up(suspect)
+            return
+        # Before the try is counted: a file that this process does not have is not the event's fault.
+        await tenant_for(self._tenants, suspect)
         async with self._database.hot() as pg:
-            tries = await count_try(pg, event_id)
-        if tries is None:
-            return
-        if tries > TRIES:
-            async with self._database.hot() as pg:
-                await fail_if_queued(pg, [event_id], "routing_failed")
-            log.error("router.gave_up", event_id=format_event_id(event_id), tries=tries - 1)
-            return
-        await self._wake(await self._route([event_id]))
+            if not await count_try_if_seen(pg, suspect):
+                return
+            async with pg.transaction():
+                routed = await route(pg, self._tenants, [suspect.event_id])
+        await self._tell(routed)
 
-    async def _wake(self, made: Sequence[MadeJob]) -> None:
-        for channel, scope_ids in scopes_to_wake(made).items():
+    async def _give_up(self, suspect: Suspect) -> None:
+        async with self._database.hot() as pg:
+            end = End(suspect.event_id, EventStatus.FAILED, EventReason.ROUTING_FAILED)
+            ended = await finish_if_queued(pg, [end])
+        log.error("router.gave_up", event_id=format_event_id(suspect.event_id), tries=suspect.tries)
+        await self._tell(Routed([], ended))
+
+    async def _tell(self, routed: Routed) -> None:
+        for status, count in routed.ended.items():
+            events_routed.labels(status).inc(count)
+        for channel, scope_ids in scopes_to_wake(routed.made).items():
             await self._bus.wake(Channel(channel), scope_ids)

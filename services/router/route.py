@@ -1,12 +1,15 @@
 """The transaction of one message: decide, render, create the jobs that are missing, mark the events ROUTED."""
 
-from collections.abc import Sequence
-from typing import assert_never
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, assert_never
 
 import msgspec
 
 from shared.errors import UnknownEventType
-from shared.ids import EventId, ScopeId
+from shared.event import EventReason, EventStatus
+from shared.ids import EventId, ScopeId, format_event_id
 from shared.job import JobReason, JobStatus
 from shared.logs import get_logger
 from shared.recipient import Recipient
@@ -14,7 +17,7 @@ from shared.rendering.decide import EventFacts, Planned, Refused, plan
 from shared.store.content import encode_content, encode_terms
 from shared.store.database import HotConnection
 from shared.store.outgoing import MadeJob, NewJob, create_if_missing
-from shared.store.routing import QueuedEvent, fail_if_queued, lock_queued, mark_routed
+from shared.store.routing import End, QueuedEvent, finish_if_queued, lock_queued
 from shared.tenant import ScopedTenant
 from shared.tenantfile.current import Tenants
 
@@ -23,34 +26,62 @@ log = get_logger()
 _RECIPIENT = msgspec.json.Decoder(Recipient)
 
 
-async def route(pg: HotConnection, tenants: Tenants, event_ids: Sequence[EventId]) -> list[MadeJob]:
-    """The jobs created for those of ``event_ids`` that are still QUEUED; inside the caller's transaction."""
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What one transaction did: the jobs it made, and how many events reached which end."""
+
+    made: list[MadeJob]
+    ended: Mapping[EventStatus, int]
+
+
+class Accepted(Protocol):
+    """An event as far as finding its tenant goes."""
+
+    @property
+    def scope_id(self) -> ScopeId:
+        """The scope it was posted to."""
+
+    @property
+    def file_version(self) -> int:
+        """The tenant's file it was accepted under."""
+
+
+async def route(pg: HotConnection, tenants: Tenants, event_ids: Sequence[EventId]) -> Routed:
+    """Route those of ``event_ids`` that are still QUEUED; inside the caller's transaction.
+
+    Three statements, however many events.
+    """
     events = await lock_queued(pg, event_ids)
+    if not events:
+        return Routed([], {})
     jobs: list[NewJob] = []
-    unknown: list[EventId] = []
+    ends: list[End] = []
     for event in events:
-        tenant = await _tenant_for(tenants, event)
+        tenant = await tenant_for(tenants, event)
         try:
             jobs += [_new_job(event, tenant, decided) for decided in plan(tenant, _facts(event))]
         except UnknownEventType:
-            unknown.append(event.event_id)
+            log.warning("router.unknown_event_type", event_id=format_event_id(event.event_id))
+            ends.append(End(event.event_id, EventStatus.FAILED, EventReason.UNKNOWN_EVENT_TYPE))
+        else:
+            ends.append(End(event.event_id, EventStatus.ROUTED))
+        # Rendering keeps the loop to itself: between two events everybody else gets a turn.
+        await asyncio.sleep(0)
     made = await create_if_missing(pg, jobs) if jobs else []
-    # Last, because every router in the same scope counts on the same rows of the ledger.
-    if unknown:
-        log.warning("router.unknown_event_type", count=len(unknown))
-        await fail_if_queued(pg, unknown, "unknown_event_type")
-    await mark_routed(pg, [event.event_id for event in events if event.event_id not in unknown])
-    return made
+    return Routed(made, await finish_if_queued(pg, ends))
 
 
-async def _tenant_for(tenants: Tenants, event: QueuedEvent) -> ScopedTenant:
+async def tenant_for(tenants: Tenants, event: Accepted) -> ScopedTenant:
+    """The tenant of ``event``, under the file it was accepted under or a newer one.
+
+    Raises LookupError when this process has no such file, also not after asking for it.
+    """
     tenant = tenants.of_scope(event.scope_id)
     if tenant is None or tenant.file_version < event.file_version:
-        # Accepted under a newer file than this process has seen.
         await tenants.refresh()
         tenant = tenants.of_scope(event.scope_id)
-    if tenant is None:
-        raise LookupError(f"scope {event.scope_id} has no tenant file")
+    if tenant is None or tenant.file_version < event.file_version:
+        raise LookupError(f"scope {event.scope_id} has no file of version {event.file_version} here")
     return tenant
 
 

@@ -10,13 +10,37 @@ from typing import Protocol, TypeAlias
 
 from shared.broker.messages import Announcement
 from shared.channel import Channel
+from shared.errors import StoreUnavailable
 from shared.ids import EventId, ScopeId
+from shared.lifecycle import pause_after
 
 Consume: TypeAlias = Callable[[Announcement], Awaitable[None]]
 Woken: TypeAlias = Callable[[frozenset[ScopeId]], None]
 
 CONCURRENT_MESSAGES = 8
 """How many announcements one process routes at the same time."""
+
+
+class Rest:
+    """How long a message that failed rests before it comes again.
+
+    Ever longer while Postgres is away, because then nobody can work. Otherwise it is this message that is wrong, and a
+    long rest would only keep its place from the good ones.
+    """
+
+    def __init__(self) -> None:
+        self._outages = 0
+
+    def over(self) -> None:
+        """Note that a message went well."""
+        self._outages = 0
+
+    def seconds(self, failure: BaseException) -> float:
+        """The rest of the message that ended in ``failure``."""
+        if not isinstance(failure, StoreUnavailable):
+            return pause_after(1)
+        self._outages += 1
+        return pause_after(self._outages)
 
 
 class Bus(Protocol):
@@ -26,8 +50,11 @@ class Bus(Protocol):
     def connected(self) -> bool:
         """Whether an announcement has a chance right now."""
 
-    async def announce(self, event_ids: Sequence[EventId]) -> None:
-        """Tell a router that these events are QUEUED. PublishUnconfirmed: perhaps it was told, perhaps not."""
+    async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
+        """Tell a router that these events are QUEUED. PublishUnconfirmed: perhaps it was told, perhaps not.
+
+        ``again``: it was told before, and nobody has routed them.
+        """
 
     async def wake(self, channel: Channel, scope_ids: Collection[ScopeId]) -> None:
         """Tell every sender of ``channel`` that these scopes have due jobs. Best effort: never waits, never fails."""

@@ -9,14 +9,14 @@ from faststream.rabbit import Channel as AmqpChannel
 from faststream.rabbit import RabbitBroker, RabbitExchange, RabbitMessage, RabbitQueue
 
 from shared.broker import topology
-from shared.broker.bus import Consume, Woken
+from shared.broker.bus import Consume, Rest, Woken
 from shared.broker.link import Link, Lost
 from shared.broker.messages import Announcement, Undecodable, decode_announcement, decode_wake
 from shared.channel import Channel
 from shared.ids import ScopeId
-from shared.lifecycle import failure_of, pause_after
+from shared.lifecycle import failure_of
 from shared.logs import get_logger
-from shared.metrics import wakes
+from shared.metrics import announcements_unreadable, wakes
 
 log = get_logger()
 
@@ -28,7 +28,7 @@ class Consumer:
         self._link = Link(url, "consume", self._prepare, self._look_anywhere)
         self._consume: Consume | None = None
         self._woken: dict[Channel, list[Woken]] = {}
-        self._failures = 0
+        self._rest = Rest()
 
     def on_announced(self, consume: Consume) -> None:
         """Let ``consume`` have every announcement."""
@@ -88,6 +88,7 @@ class Consumer:
                 try:
                     announcement = decode_announcement(message.body, bool(message.raw_message.redelivered))
                 except Undecodable as exc:
+                    announcements_unreadable.inc()
                     log.error("announcement.unreadable", message_id=message.message_id, reason=str(exc))
                     await message.reject(requeue=False)
                 else:
@@ -97,11 +98,10 @@ class Consumer:
 
     async def _settle(self, message: RabbitMessage, announcement: Announcement, failure: BaseException | None) -> None:
         if failure is None:
-            self._failures = 0
+            self._rest.over()
             await message.ack()
             return
-        self._failures += 1
-        pause = pause_after(self._failures)
+        pause = self._rest.seconds(failure)
         log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
         # Back in the queue at once it would be here again in a millisecond.
         await self._link.pause(pause)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from shared.broker.bus import CONCURRENT_MESSAGES, Consume, Woken
+from shared.broker.bus import CONCURRENT_MESSAGES, Consume, Rest, Woken
 from shared.broker.messages import Announcement, in_messages
 from shared.channel import Channel
 from shared.errors import PublishUnconfirmed
 from shared.ids import EventId, ScopeId
-from shared.lifecycle import failure_of, pause_after, stopped_within
+from shared.lifecycle import failure_of, stopped_within
 from shared.logs import get_logger
 from shared.metrics import announcements, wakes
 
@@ -31,20 +31,20 @@ class LocalBus:
         self._woken: dict[Channel, list[Woken]] = defaultdict(list)
         self._to_wake: dict[Channel, set[ScopeId]] = {}
         self._back: list[Callable[[], None]] = []
-        self._failures = 0
+        self._rest = Rest()
 
     @property
     def connected(self) -> bool:
         """Always: there is nothing in between."""
         return True
 
-    async def announce(self, event_ids: Sequence[EventId]) -> None:
+    async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Queue the announcement; PublishUnconfirmed when too many wait."""
         for ids in in_messages(event_ids):
             if self._waiting.qsize() >= self._max_waiting:
                 announcements.labels("unconfirmed").inc()
                 raise PublishUnconfirmed(f"{self._max_waiting} announcements are waiting already")
-            self._waiting.put_nowait(Announcement(ids))
+            self._waiting.put_nowait(Announcement(ids, again=again))
             announcements.labels("confirmed").inc()
 
     async def wake(self, channel: Channel, scope_ids: Collection[ScopeId]) -> None:
@@ -87,10 +87,9 @@ class LocalBus:
         while (announcement := await self._waiting.get()) is not None:
             failure = await failure_of(consume(announcement))
             if failure is None:
-                self._failures = 0
+                self._rest.over()
                 continue
-            self._failures += 1
-            pause = pause_after(self._failures)
+            pause = self._rest.seconds(failure)
             log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
             await stopped_within(stop, pause)
             self._waiting.put_nowait(replace(announcement, redelivered=True))

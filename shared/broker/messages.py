@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
@@ -18,14 +19,26 @@ class Undecodable(WaybillError):
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """These events are QUEUED: route them. ``redelivered``: an earlier delivery of it did not end well."""
+    """These events are QUEUED: route them.
+
+    ``redelivered``: an earlier delivery of it did not end well. ``again``: these events were announced before and
+    are QUEUED all the same. In both cases one of them may be what routing fails on.
+    """
 
     event_ids: tuple[EventId, ...]
     redelivered: bool = False
+    again: bool = False
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether its events are to be kept apart from one another."""
+        return self.redelivered or self.again
 
 
-class _AnnouncementV1(msgspec.Struct, frozen=True, tag_field="v", tag=1):
-    event_ids: list[UUID]
+class _AnnouncementV1(msgspec.Struct, frozen=True, tag_field="v", tag=1, omit_defaults=True):
+    event_ids: Annotated[list[UUID], msgspec.Meta(max_length=MAX_IDS_PER_MESSAGE)]
+    # Absent in what releases before it wrote, and skipped by them when they read.
+    again: bool = False
 
 
 class _WakeV1(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -38,18 +51,18 @@ def in_messages(event_ids: Sequence[EventId]) -> Iterator[tuple[EventId, ...]]:
         yield tuple(event_ids[start : start + MAX_IDS_PER_MESSAGE])
 
 
-def encode_announcement(event_ids: Sequence[EventId]) -> bytes:
-    """The body of the message that announces ``event_ids``."""
-    return msgspec.json.encode(_AnnouncementV1(list(event_ids)))
+def encode_announcement(event_ids: Sequence[EventId], *, again: bool = False) -> bytes:
+    """The body of the message that announces ``event_ids``, for the first time or ``again``."""
+    return msgspec.json.encode(_AnnouncementV1(list(event_ids), again))
 
 
 def decode_announcement(body: bytes, redelivered: bool) -> Announcement:
     """The announcement in ``body``; Undecodable when it is none."""
     try:
-        ids = msgspec.json.decode(body, type=_AnnouncementV1).event_ids
+        read = msgspec.json.decode(body, type=_AnnouncementV1)
     except msgspec.MsgspecError as exc:
         raise Undecodable(str(exc)) from exc
-    return Announcement(tuple(EventId(event_id) for event_id in ids), redelivered)
+    return Announcement(tuple(EventId(event_id) for event_id in read.event_ids), redelivered, read.again)
 
 
 def encode_wake(scope_ids: Collection[ScopeId]) -> bytes:

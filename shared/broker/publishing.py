@@ -34,13 +34,12 @@ class Publisher:
         """Whether the broker took a message when it was last asked."""
         return self._link.broker is not None
 
-    async def announce(self, event_ids: Sequence[EventId]) -> None:
+    async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Publish the announcement and wait for its confirmation; PublishUnconfirmed within five seconds."""
         for ids in in_messages(event_ids):
             try:
-                await self._publish(
-                    encode_announcement(ids), topology.EVENTS, topology.ANNOUNCEMENT, CONFIRM_SECONDS, persist=True
-                )
+                body = encode_announcement(ids, again=again)
+                await self._publish(body, topology.EVENTS, topology.ANNOUNCEMENT, CONFIRM_SECONDS, persist=True)
             except PublishUnconfirmed:
                 announcements.labels("unconfirmed").inc()
                 raise

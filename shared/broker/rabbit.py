@@ -27,12 +27,12 @@ class RabbitBus:
         """Whether the broker took a message when it was last asked."""
         return self._publisher.connected
 
-    async def announce(self, event_ids: Sequence[EventId]) -> None:
+    async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Publish the announcement and wait for its confirmation.
 
         PublishUnconfirmed after five seconds at the latest, at once while there is no connection.
         """
-        await self._publisher.announce(event_ids)
+        await self._publisher.announce(event_ids, again=again)
 
     async def wake(self, channel: Channel, scope_ids: Collection[ScopeId]) -> None:
         """Send a wake in the background."""

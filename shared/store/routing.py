@@ -7,6 +7,7 @@ from datetime import datetime
 from shared.event import EventStatus
 from shared.ids import EventId, ScopeId
 from shared.store.database import HotConnection
+from shared.store.ledger import COUNT_DELTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,11 @@ class QueuedEvent:
     received_at: datetime
     send_at: datetime | None
     expires_at: datetime
-    route_tries: int
 
 
 LOCK_QUEUED = """
 SELECT event_id, scope_id, event_type, recipient, payload, file_version, received_at, send_at, expires_at,
-       route_tries, status
+       status
 FROM events
 WHERE event_id = ANY ($1::uuid[])
 ORDER BY event_id
@@ -49,56 +49,99 @@ async def lock_queued(pg: HotConnection, event_ids: Sequence[EventId]) -> list[Q
             row["received_at"],
             row["send_at"],
             row["expires_at"],
-            row["route_tries"],
         )
         for row in rows
         if row["status"] == EventStatus.QUEUED
     ]
 
 
-_FINISH = """
-WITH finished AS (
-  UPDATE events
-  SET status = {status}, reason = {reason}, routed_at = {routed_at}
-  WHERE event_id = ANY ($1::uuid[]) AND status = 'QUEUED'
-  RETURNING scope_id, (received_at AT TIME ZONE 'UTC')::date AS day, status, reason
-)
-INSERT INTO ledger (scope_id, day, channel, status, reason, n)
-SELECT scope_id, day, 'event', status, reason, sum(n)
-FROM (
-  SELECT scope_id, day, 'QUEUED' AS status, '' AS reason, -1 AS n FROM finished
+@dataclass(frozen=True, slots=True)
+class End:
+    """What routing one event ended in: ROUTED, or FAILED with a reason."""
+
+    event_id: EventId
+    status: EventStatus
+    reason: str = ""
+
+
+FINISH_IF_QUEUED = f"""
+WITH ended AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n(event_id, status, reason)
+),
+finished AS (
+  UPDATE events e
+  SET status = n.status,
+      reason = n.reason,
+      routed_at = CASE WHEN n.status = 'ROUTED' THEN now() END
+  FROM ended n
+  WHERE e.event_id = n.event_id AND e.event_id = ANY ($1::uuid[]) AND e.status = 'QUEUED'
+  RETURNING e.scope_id, (e.received_at AT TIME ZONE 'UTC')::date AS day, e.status, e.reason
+),
+delta AS (
+  SELECT scope_id, day, 'event' AS channel, 'QUEUED' AS status, '' AS reason, -1 AS n FROM finished
   UNION ALL
-  SELECT scope_id, day, status, reason, 1 FROM finished) AS delta
-GROUP BY 1, 2, 4, 5
-ORDER BY 1, 2, 4, 5
-ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n + excluded.n
+  SELECT scope_id, day, 'event', status, reason, 1 FROM finished
+),
+counted AS ({COUNT_DELTA})
+SELECT status, count(*) AS n
+FROM finished
+GROUP BY status
 """
 
-MARK_ROUTED = _FINISH.format(status="'ROUTED'", reason="''", routed_at="now()")
+
+async def finish_if_queued(pg: HotConnection, ends: Sequence[End]) -> dict[EventStatus, int]:
+    """The events of ``ends`` that are QUEUED reach their ends; how many each end had.
+
+    One statement for all, last in its transaction: every router in the same scope counts on the same rows.
+    """
+    rows = await pg.fetch(
+        FINISH_IF_QUEUED,
+        [end.event_id for end in ends],
+        [end.status for end in ends],
+        [end.reason for end in ends],
+    )
+    return {EventStatus(row["status"]): row["n"] for row in rows}
 
 
-async def mark_routed(pg: HotConnection, event_ids: Sequence[EventId]) -> None:
-    """Their jobs exist: the events are ROUTED. In the transaction that created the jobs."""
-    await pg.execute(MARK_ROUTED, event_ids)
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """An event that is QUEUED although it was announced before; ``tries``: how often it was routed alone, in vain."""
+
+    event_id: EventId
+    scope_id: ScopeId
+    file_version: int
+    tries: int
 
 
-FAIL_ROUTING = _FINISH.format(status="'FAILED'", reason="$2", routed_at="NULL")
+FIND_SUSPECTS = """
+SELECT event_id, scope_id, file_version, route_tries
+FROM events
+WHERE event_id = ANY ($1::uuid[]) AND status = 'QUEUED'
+ORDER BY route_tries, event_id
+"""
 
 
-async def fail_if_queued(pg: HotConnection, event_ids: Sequence[EventId], reason: str) -> None:
-    """The events can never be routed: FAILED with ``reason``, visible, never swept again."""
-    await pg.execute(FAIL_ROUTING, event_ids, reason)
+async def find_suspects(pg: HotConnection, event_ids: Sequence[EventId]) -> list[Suspect]:
+    """Those of ``event_ids`` that are QUEUED, the least tried first: a killer comes after its neighbours."""
+    rows = await pg.fetch(FIND_SUSPECTS, event_ids)
+    return [
+        Suspect(EventId(row["event_id"]), ScopeId(row["scope_id"]), row["file_version"], row["route_tries"])
+        for row in rows
+    ]
 
 
-COUNT_TRY = """
+COUNT_TRY_IF_SEEN = """
 UPDATE events
 SET route_tries = route_tries + 1
-WHERE event_id = $1 AND status = 'QUEUED'
+WHERE event_id = $1 AND status = 'QUEUED' AND route_tries = $2
 RETURNING route_tries
 """
 
 
-async def count_try(pg: HotConnection, event_id: EventId) -> int | None:
-    """The number of the try that now begins, committed on its own; None when the event is no longer QUEUED."""
-    tries: int | None = await pg.fetchval(COUNT_TRY, event_id)
-    return tries
+async def count_try_if_seen(pg: HotConnection, suspect: Suspect) -> bool:
+    """Whether a try begins now, counted and committed on its own; False when the event is no longer as it was seen.
+
+    A stalled database may take one count several times, long after it was given up: hence the comparison.
+    """
+    return await pg.fetchval(COUNT_TRY_IF_SEEN, suspect.event_id, suspect.tries) is not None

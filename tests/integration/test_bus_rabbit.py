@@ -9,8 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from deploy.rabbitmq.node import RabbitNode
-from shared.broker.messages import Announcement
+from shared.broker.messages import MAX_IDS_PER_MESSAGE, Announcement, encode_announcement
 from shared.channel import Channel
+from shared.metrics import REGISTRY
 from tests.fakes.buses import DEADLINE_SECONDS, Buses, Received, consuming, listening, new_ids, running_buses
 
 
@@ -43,12 +44,14 @@ async def _publish(amqp: aio_pika.abc.AbstractChannel, exchange: str, key: str, 
         b'{"v": 1, "event_ids": ["x"]}',
         b'{"v": 1}',
         b"[" * 10_000,
+        encode_announcement(new_ids(1) * (MAX_IDS_PER_MESSAGE + 1)),
     ],
 )
 async def test_an_unreadable_announcement_is_set_aside_and_its_neighbours_are_routed(
     buses: Buses, amqp: aio_pika.abc.AbstractChannel, body: bytes
 ) -> None:
     received, ids = Received(), new_ids(1)
+    unreadable_before = _unreadable()
     (bus,) = await buses.open(consuming(received))
     await _publish(amqp, "waybill.events", "announcement", body)
     await bus.announce(ids)
@@ -58,6 +61,11 @@ async def test_an_unreadable_announcement_is_set_aside_and_its_neighbours_are_ro
         letter = await anext(letters)
         await letter.ack()
     assert letter.body == body
+    assert _unreadable() == unreadable_before + 1
+
+
+def _unreadable() -> float:
+    return REGISTRY.get_sample_value("waybill_announcements_unreadable_total") or 0.0
 
 
 async def test_an_unreadable_wake_is_dropped_and_the_next_one_arrives(

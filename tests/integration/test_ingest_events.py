@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.channel import Channel
+from shared.channel import BUILT_CHANNELS, Channel
+from shared.event import EventStatus
 from shared.ids import format_job_id, parse_event_id
 from shared.job import REASONS, JobReason, JobStatus
 from shared.store.claim import Claim
 from shared.store.database import Database
-from shared.store.routing import mark_routed
+from shared.store.routing import End, finish_if_queued
 from shared.store.settle import AttemptRow, Report, settle_if_claimed
 from shared.tenant import Mode
 from shared.web.instant import write_instant
@@ -48,7 +49,7 @@ async def test_an_accepted_event_is_stored_counted_announced_and_found_at_its_lo
         "events": {"SCHEDULED": 0, "QUEUED": 1, "ROUTED": 0, "FAILED": 0, "CANCELLED": 0},
         "jobs": {
             channel: {"PENDING": 0, "SENT": 0, "FAILED": 0, "SKIPPED": 0, "CANCELLED": 0}
-            for channel in ("inapp", "email")
+            for channel in BUILT_CHANNELS
         },
     }
 
@@ -110,7 +111,7 @@ async def test_an_event_explains_its_jobs_and_every_attempt(ingest: Ingest) -> N
     (claim,) = await claim_jobs(ingest.database, scopes=[scope_id])
     async with ingest.database.hot() as pg:
         await settle_if_claimed(pg, Channel.EMAIL, [rejected(claim)])
-        await mark_routed(pg, [event_id])
+        await finish_if_queued(pg, [End(event_id, EventStatus.ROUTED)])
 
     found = (await ingest.live.get(f"/api/v1/events/{accepted['id']}")).json()
     assert (found["status"], found["outcome"]) == ("ROUTED", "failed")

@@ -28,11 +28,11 @@ class LooseBus(LocalBus):
         """Whether it is up."""
         return not self.down
 
-    async def announce(self, event_ids: Sequence[EventId]) -> None:
+    async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Announce, or say that nobody confirmed."""
         if self.down:
             raise PublishUnconfirmed("the broker is down")
-        await super().announce(event_ids)
+        await super().announce(event_ids, again=again)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from services.ingest.promoter import Promoter
 from services.ingest.republisher import Republisher
 from shared.broker.local import LocalBus
 from shared.errors import PublishUnconfirmed
-from shared.ids import EventId, ScopeId, new_event_id
+from shared.ids import EventId
 from shared.store.announcing import mark_announced_if_queued
 from shared.store.database import Database
-from shared.store.events import NewEvent, insert_if_new
+from tests.factories import accept_events, new_event
 from tests.fakes.installation import ledger_mistakes
 
 EVERY = timedelta(seconds=60)
@@ -35,8 +35,9 @@ class RecordingBus(LocalBus):
         """Whether it is up."""
         return self.up
 
-    async def announce(self, event_ids: Sequence[EventId]) -> None:
+    async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Keep the ids; PublishUnconfirmed unless it confirms."""
+        assert again, "whatever the republisher announces was announced before"
         self.announced.extend(event_ids)
         if not self.confirms:
             raise PublishUnconfirmed("no confirmation")
@@ -54,27 +55,7 @@ def republisher(database: Database, bus: RecordingBus) -> Republisher:
 
 async def accept(database: Database, count: int = 1, send_at: datetime | None = None) -> list[EventId]:
     """Events accepted at START and never announced."""
-    events = [
-        NewEvent(
-            event_id=new_event_id(),
-            scope_id=ScopeId(1 + n % 3),
-            idempotency_key=f"key-{n}",
-            body_hash=bytes(32),
-            event_type="booking_confirmed",
-            ref=None,
-            recipient="{}",
-            payload="{}",
-            file_version=1,
-            send_at=send_at,
-            expires_at=None,
-            expires_after=timedelta(hours=1),
-            request_id="",
-        )
-        for n in range(count)
-    ]
-    async with database.hot() as pg:
-        await insert_if_new(pg, events, START)
-    return [event.event_id for event in events]
+    return await accept_events(database, [new_event(scope_id=1 + n % 3, send_at=send_at) for n in range(count)], START)
 
 
 async def test_an_event_is_announced_again_only_when_its_time_has_come(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.broker.bus import Rest
 from shared.broker.local import LocalBus
 from shared.broker.messages import (
     MAX_IDS_PER_MESSAGE,
@@ -13,13 +14,37 @@ from shared.broker.messages import (
     encode_wake,
     in_messages,
 )
-from shared.errors import PublishUnconfirmed
+from shared.errors import PublishUnconfirmed, StoreUnavailable
 from shared.ids import ScopeId, new_event_id
+from shared.lifecycle import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 
 
 def test_an_announcement_is_read_as_it_was_written() -> None:
     ids = (new_event_id(), new_event_id())
     assert decode_announcement(encode_announcement(ids), redelivered=True) == Announcement(ids, redelivered=True)
+
+
+def test_an_announcement_made_again_says_so_to_a_release_that_knows_and_harms_none_that_does_not() -> None:
+    ids = (new_event_id(),)
+    assert decode_announcement(encode_announcement(ids, again=True), redelivered=False) == Announcement(ids, again=True)
+    assert b"again" not in encode_announcement(ids)
+
+
+@pytest.mark.parametrize(
+    ("announcement", "suspect"),
+    [
+        (Announcement(()), False),
+        (Announcement((), redelivered=True), True),
+        (Announcement((), again=True), True),
+    ],
+)
+def test_what_comes_a_second_time_is_suspect(announcement: Announcement, suspect: bool) -> None:
+    assert announcement.is_suspect is suspect
+
+
+def test_more_ids_than_a_message_may_have_are_undecodable() -> None:
+    with pytest.raises(Undecodable, match="length"):
+        decode_announcement(encode_announcement([new_event_id()] * (MAX_IDS_PER_MESSAGE + 1)), redelivered=False)
 
 
 def test_a_wake_is_read_as_it_was_written() -> None:
@@ -52,3 +77,13 @@ async def test_a_local_bus_that_nobody_empties_refuses_more() -> None:
     await bus.announce([new_event_id()])
     with pytest.raises(PublishUnconfirmed, match="2 announcements are waiting"):
         await bus.announce([new_event_id()])
+
+
+def test_a_failed_message_rests_longer_and_longer_only_while_postgres_is_away() -> None:
+    rest, away = Rest(), StoreUnavailable("away")
+    assert [rest.seconds(ValueError()) for _ in range(3)] == [FIRST_PAUSE_SECONDS] * 3
+    rests = [rest.seconds(away) for _ in range(12)]
+    assert rests == sorted(rests)
+    assert rests[-1] == LONGEST_PAUSE_SECONDS
+    rest.over()
+    assert rest.seconds(away) == FIRST_PAUSE_SECONDS
