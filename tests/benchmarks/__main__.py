@@ -1,13 +1,16 @@
 """``python -m tests.benchmarks [NAME …]``: measure, and print one line of JSON per benchmark."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
+import uvloop
+
 from tests.benchmarks.drain import drain_noop, inapp_drain
 from tests.benchmarks.harness import Bench, Result, bench, report
+from tests.benchmarks.ingest import ingest_group_commit
 
 BENCHES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
+    "ingest_group_commit": ingest_group_commit,
     "drain_noop": drain_noop,
     "inapp_drain": inapp_drain,
 }
@@ -23,4 +26,4 @@ async def measure(names: list[str]) -> None:
             report(await BENCHES[name](place))
 
 
-asyncio.run(measure(sys.argv[1:]))
+uvloop.run(measure(sys.argv[1:]))
