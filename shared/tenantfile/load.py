@@ -55,7 +55,7 @@ def load(source: bytes, report: Report) -> Node:
 
 
 def _events(text: str) -> Iterator[Event]:
-    events: Iterator[Event] = YAML(typ="rt", pure=True).parse(text)
+    events: Iterator[Event] = YAML(typ="safe", pure=True).parse(text)
     return events
 
 

@@ -40,6 +40,10 @@ def test_plain_scalars_follow_the_core_schema(written: str, value: object) -> No
     assert type(read_value) is type(value)
 
 
+def test_folded_and_literal_text_is_what_yaml_says_and_nothing_else() -> None:
+    assert read("a: >-\n  one\n  two\n\n  three\nb: |\n  one\n  two\n") == {"a": "one two\nthree", "b": "one\ntwo\n"}
+
+
 def test_keys_are_text_whatever_they_look_like() -> None:
     assert read("no: 1\non: 2\n1: 3\ntrue: 4\n'quoted': 5\n") == {"no": 1, "on": 2, "1": 3, "true": 4, "quoted": 5}
 
