@@ -3,6 +3,8 @@
 A line never carries an address, a token, a key or a payload: ids, words, counts and durations only.
 """
 
+import asyncio
+import atexit
 import contextlib
 import logging
 import sys
@@ -61,15 +63,35 @@ def configure(json: bool | None = None, level: str = "info") -> None:
 
 
 class _Stderr:
-    """Standard error as it is at the moment of writing; a reader that went away stops no work."""
+    """Standard error as it is at the moment of writing; a reader that went away stops no work.
+
+    On a running loop the lines of one turn are written together at its end: a system call a line was a tenth of
+    what a drained job costs.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._scheduled_on: asyncio.AbstractEventLoop | None = None
+        atexit.register(self._write_lines)
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(text)
+        self._lines.append(text)
         return len(text)
 
     def flush(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._write_lines()
+            return
+        if self._scheduled_on is not loop:
+            self._scheduled_on = loop
+            loop.call_soon(self._write_lines)
+
+    def _write_lines(self) -> None:
+        lines, self._lines, self._scheduled_on = self._lines, [], None
         with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write("".join(lines))
             sys.stderr.flush()
 
 
