@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from shared.logs import get_logger
 
@@ -52,6 +53,16 @@ class Heart:
     def is_alive(self) -> bool:
         """Whether the last beat is younger than the limit."""
         return self.age_seconds() < self.limit.total_seconds()
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run ``main`` to its end on the loop the services are made for: uvloop, where there is one."""
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
 
 
 async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:

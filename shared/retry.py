@@ -63,9 +63,9 @@ class Terms:
     on_unknown: OnUnknown = "resend"
 
 
-def wait_unanswered(unanswered: int, rng: random.Random) -> timedelta:
-    """The wait after the ``unanswered``-th silence in a row (1, 2, …): 60 s · 2ⁿ⁻¹, at most 15 minutes."""
-    seconds = UNANSWERED_STEP.total_seconds() * 2.0 ** min(max(unanswered - 1, 0), 16)
+def wait_unanswered(unanswered: int, rng: random.Random, step: timedelta = UNANSWERED_STEP) -> timedelta:
+    """The wait after the ``unanswered``-th silence in a row (1, 2, …): ``step`` · 2ⁿ⁻¹, at most 15 minutes."""
+    seconds = step.total_seconds() * 2.0 ** min(max(unanswered - 1, 0), 16)
     return _spread(min(timedelta(seconds=seconds), UNANSWERED_CEILING), 0.2, rng)
 
 

@@ -1,11 +1,13 @@
 """What every test may ask for: fresh databases on the suite's own Postgres, and vhosts on its own RabbitMQ."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from deploy.rabbitmq.management import Management
 from deploy.rabbitmq.node import RabbitNode
@@ -89,3 +91,8 @@ def amqp_url(request: pytest.FixtureRequest) -> Iterator[str]:
 def _bring_back(node: RabbitNode) -> None:
     node.thaw()
     node.start()
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests run on the loop the product itself runs on."""
+    return {"uvloop": uvloop.new_event_loop}

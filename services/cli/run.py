@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from services.cli.compose import build_parts, settings_classes
 from services.cli.ground import Ground, await_postgres, stand_on
 from shared import logs
-from shared.lifecycle import Part, install_signal_handlers, run_parts
+from shared.lifecycle import Part, install_signal_handlers, run_loop, run_parts
 from shared.logs import get_logger
 from shared.settings import ProcessSettings, check_environment, load_settings
 from shared.web.admin import admin_app
@@ -23,7 +23,7 @@ def run(service: str) -> None:
     check_environment(os.environ, settings_classes(service))
     settings = load_settings(ProcessSettings)
     logs.configure(settings.logs_json(), settings.log_level)
-    asyncio.run(_run(service, settings, os.environ))
+    run_loop(_run(service, settings, os.environ))
 
 
 async def _run(service: str, settings: ProcessSettings, environ: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from services.cli.ports import WantedPort, require_free
 from services.cli.stage import ADMIN_PORT, Stage, UpSettings, raise_stage
 from services.cli.upfile import UpFile
 from shared import logs
-from shared.lifecycle import install_signal_handlers, run_parts
+from shared.lifecycle import install_signal_handlers, run_loop, run_parts
 from shared.settings import PREFIX, check_environment, load_settings
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def up() -> None:
         require_free(settings.host, _wanted_ports(settings))
         # Quiet until it is ready: what happens until then is told in a few lines of its own.
         logs.configure(settings.logs_json(), "warning" if settings.log_level == "info" else settings.log_level)
-        asyncio.run(_up(settings, home))
+        run_loop(_up(settings, home))
 
 
 def _wanted_ports(settings: UpSettings) -> list[WantedPort]:

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import cast
 
 import aiosmtplib
 from aiosmtplib.protocol import SMTPProtocol
@@ -132,8 +133,8 @@ class Connection:
 
     def abort(self) -> None:
         """Close at once and throw away what has not been sent."""
-        transport = self._client.transport
-        if isinstance(transport, asyncio.WriteTransport):
+        transport = self._transport()
+        if transport is not None:
             transport.abort()
         self._client.close()
 
@@ -176,8 +177,8 @@ class Connection:
 
     async def _upload(self, content: bytes) -> None:
         """Give everything to the network, listening meanwhile: a relay may refuse in the middle."""
-        protocol, transport = self._protocol(), self._client.transport
-        if not isinstance(transport, asyncio.WriteTransport):
+        protocol, transport = self._protocol(), self._transport()
+        if transport is None:
             raise aiosmtplib.SMTPServerDisconnected("Connection lost")
         transport.set_write_buffer_limits(high=0)
         protocol.write(content)
@@ -200,6 +201,10 @@ class Connection:
         response = await self._client.execute_command(*words, timeout=None)
         if response.code != expected and not 250 == expected <= response.code <= 259:
             raise Refused(response.code, response.message)
+
+    def _transport(self) -> asyncio.WriteTransport | None:
+        # Not every loop's transports inherit from asyncio's class; aiosmtplib opens none that cannot be written to.
+        return cast("asyncio.WriteTransport | None", self._client.transport)
 
     def _protocol(self) -> SMTPProtocol:
         if self._client.protocol is None:

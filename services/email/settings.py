@@ -18,6 +18,7 @@ class EmailSettings(Settings):
     slots: int = listed("EMAIL_SLOTS")
     poll_busy: timedelta = listed("POLL_BUSY")
     poll_idle: timedelta = listed("POLL_IDLE")
+    unanswered_step: timedelta = listed("UNANSWERED_BACKOFF")
 
     @field_validator("smtp_url")
     @classmethod

@@ -43,6 +43,7 @@ def build(
             margin=settings.lease_margin,
             poll_busy=settings.poll_busy,
             poll_idle=settings.poll_idle,
+            unanswered_step=settings.unanswered_step,
         ),
         database,
         tenants,

@@ -16,6 +16,7 @@ class PushSettings(Settings):
     slots: int = listed("PUSH_SLOTS")
     poll_busy: timedelta = listed("POLL_BUSY")
     poll_idle: timedelta = listed("POLL_IDLE")
+    unanswered_step: timedelta = listed("UNANSWERED_BACKOFF")
     fcm_base_url: str | None = listed("FCM_BASE_URL", optional=True)
 
     @model_validator(mode="after")

@@ -36,6 +36,7 @@ class Conditions:
     provider: Provider
     tenant_of: Callable[[ScopeId], ScopedTenant | None]
     attempt_timeout: timedelta
+    unanswered_step: timedelta
     rng: random.Random
 
 
@@ -47,14 +48,16 @@ async def attempt(claim: Claim, deadline: float, stop: asyncio.Event, conditions
     terms = _DEFAULT_TERMS[claim.channel] if claim.terms is None else decode_terms(claim.terms)
     tenant = conditions.tenant_of(claim.scope_id)
     if tenant is None:
-        return report_of(claim, effect_of(NoVerdict(handed_over=False), claim, terms, conditions.rng))
+        return report_of(
+            claim, effect_of(NoVerdict(handed_over=False), claim, terms, conditions.rng, conditions.unanswered_step)
+        )
     parcel = _parcel(claim, tenant)
     if parcel is None:
         return report_of(claim, failed_unsent(claim, JobReason.REJECTED))
     started_at, began = datetime.now(UTC), time.monotonic()
     outcome = await _send(conditions, parcel)
     took = timedelta(seconds=time.monotonic() - began)
-    effect = effect_of(outcome, claim, terms, conditions.rng)
+    effect = effect_of(outcome, claim, terms, conditions.rng, conditions.unanswered_step)
     rows = rows_of(parcel, conditions.provider.name, outcome, started_at, took)
     for row in rows:
         log_attempted(claim, parcel, row, effect)

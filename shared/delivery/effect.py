@@ -7,7 +7,7 @@ from typing import assert_never
 
 from shared.delivery.provider import Ended, Folded
 from shared.job import JobReason, JobStatus
-from shared.retry import UNKNOWN_LIMITS, Terms, wait_unanswered
+from shared.retry import UNANSWERED_STEP, UNKNOWN_LIMITS, Terms, wait_unanswered
 from shared.store.claim import Claim
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
@@ -31,20 +31,25 @@ class Effect:
     delivered_any: bool = False
 
 
-def effect_of(outcome: Verdict | Folded, claim: Claim, terms: Terms, rng: random.Random) -> Effect:
-    """What ``outcome`` does to the job of ``claim``. Expiry is not decided here: the store's clock does that."""
+def effect_of(
+    outcome: Verdict | Folded, claim: Claim, terms: Terms, rng: random.Random, step: timedelta = UNANSWERED_STEP
+) -> Effect:
+    """What ``outcome`` does to the job of ``claim``; ``step`` is the first wait after a silence.
+
+    Expiry is not decided here: the store's clock does that.
+    """
     if not isinstance(outcome, Folded):
-        return _effect_of_verdict(outcome, claim, terms, rng)
+        return _effect_of_verdict(outcome, claim, terms, rng, step)
     if isinstance(outcome.verdict, Ended):
         ended = outcome.verdict
         return Effect(ended.status, ended.reason, None, bool(outcome.results), 0, claim.unknowns)
-    effect = replace(_effect_of_verdict(outcome.verdict, claim, terms, rng), delivered_any=outcome.delivered_any)
+    effect = replace(_effect_of_verdict(outcome.verdict, claim, terms, rng, step), delivered_any=outcome.delivered_any)
     if effect.status is JobStatus.FAILED and outcome.delivered_any:
         return replace(effect, status=JobStatus.SENT, reason=JobReason.PARTIAL)
     return effect
 
 
-def _effect_of_verdict(verdict: Verdict, claim: Claim, terms: Terms, rng: random.Random) -> Effect:
+def _effect_of_verdict(verdict: Verdict, claim: Claim, terms: Terms, rng: random.Random, step: timedelta) -> Effect:
     rounds = claim.attempts + 1
     match verdict:
         case Delivered():
@@ -57,10 +62,10 @@ def _effect_of_verdict(verdict: Verdict, claim: Claim, terms: Terms, rng: random
             wait = terms.retry.wait_after(rounds, retry_after, rng)
             return Effect(JobStatus.PENDING, JobReason.NONE, wait, True, 0, claim.unknowns)
         case NoVerdict(handed_over=True):
-            return _effect_of_silence_after_handover(claim, terms, rng)
+            return _effect_of_silence_after_handover(claim, terms, rng, step)
         case NoVerdict() | SenderBlocked():
             silences = min(claim.unanswered + 1, SMALLINT_MAX)
-            wait = wait_unanswered(silences, rng)
+            wait = wait_unanswered(silences, rng, step)
             return Effect(JobStatus.PENDING, JobReason.NONE, wait, False, silences, claim.unknowns)
         case _:
             assert_never(verdict)
@@ -76,9 +81,9 @@ def failed_unsent(claim: Claim, reason: JobReason) -> Effect:
     return Effect(JobStatus.FAILED, reason, None, False, claim.unanswered, claim.unknowns)
 
 
-def _effect_of_silence_after_handover(claim: Claim, terms: Terms, rng: random.Random) -> Effect:
+def _effect_of_silence_after_handover(claim: Claim, terms: Terms, rng: random.Random, step: timedelta) -> Effect:
     unknowns = min(claim.unknowns + 1, SMALLINT_MAX)
     if terms.on_unknown == "hold" or unknowns >= UNKNOWN_LIMITS[claim.channel]:
         return Effect(JobStatus.FAILED, JobReason.UNKNOWN_OUTCOME, None, False, claim.unanswered, unknowns)
-    wait = wait_unanswered(unknowns, rng)
+    wait = wait_unanswered(unknowns, rng, step)
     return Effect(JobStatus.PENDING, JobReason.NONE, wait, False, claim.unanswered, unknowns)

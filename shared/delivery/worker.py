@@ -17,6 +17,7 @@ from shared.errors import StoreUnavailable
 from shared.ids import ScopeId
 from shared.lifecycle import Heart
 from shared.logs import get_logger
+from shared.retry import UNANSWERED_STEP
 from shared.store.claim import Claim, claim
 from shared.store.database import Database
 from shared.tenant import ScopedTenant
@@ -49,6 +50,7 @@ class WorkerSettings:
     margin: timedelta
     poll_busy: timedelta
     poll_idle: timedelta
+    unanswered_step: timedelta = UNANSWERED_STEP
 
 
 class Worker:
@@ -67,6 +69,7 @@ class Worker:
             provider,
             tenants.of_scope,
             settings.attempt_timeout,
+            settings.unanswered_step,
             random.Random(),  # noqa: S311 - spreads retries, guards nothing
         )
 
