@@ -31,13 +31,14 @@ def new_job(
     policy: RetryPolicy | None = None,
     on_unknown: str = "resend",
     subject: str = "Hello",
+    to_address: str = "bob@example.com",
 ) -> NewJob:
     """A PENDING job with content, due now."""
     terms = Terms(policy or DEFAULT_POLICIES[channel], on_unknown)  # type: ignore[arg-type]
     content = (
         InappContent(title=subject, body="Text", locale="en")
         if channel is Channel.INAPP
-        else EmailContent("bob@example.com", subject, "Text", "<p>Text</p>", "en")
+        else EmailContent(to_address, subject, "Text", "<p>Text</p>", "en")
     )
     return NewJob(
         event_id or new_event_id(),
@@ -124,11 +125,11 @@ async def end_leases(database: Database) -> None:
         )
 
 
-def scoped_tenant(scope_id: int = 1) -> ScopedTenant:
+def scoped_tenant(scope_id: int = 1, mode: Mode = Mode.LIVE) -> ScopedTenant:
     """A tenant that can send mail."""
     sender = EmailSender("hello@campus.example", "Campus")
     tenant = Tenant("campus", "Campus", ("en",), senders=Senders(email=sender))
-    return ScopedTenant(ScopeId(scope_id), TenantId(1), Mode.LIVE, 1, tenant)
+    return ScopedTenant(ScopeId(scope_id), TenantId(1), mode, 1, tenant)
 
 
 async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:

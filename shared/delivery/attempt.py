@@ -12,6 +12,8 @@ import msgspec
 from shared.delivery.effect import Effect, effect_of, failed_unsent, released
 from shared.delivery.provider import Folded, Parcel, Provider
 from shared.delivery.record import log_attempted, report_of, rows_of
+from shared.delivery.simulator import NAME as SIMULATOR
+from shared.delivery.simulator import simulate
 from shared.ids import ScopeId, format_job_id
 from shared.job import JobReason
 from shared.logs import get_logger
@@ -19,7 +21,7 @@ from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
 from shared.store.content import decode_content, decode_terms
 from shared.store.settle import Report
-from shared.tenant import ScopedTenant
+from shared.tenant import Mode, ScopedTenant
 from shared.verdict import NoVerdict, Verdict
 
 log = get_logger()
@@ -58,7 +60,8 @@ async def attempt(claim: Claim, deadline: float, stop: asyncio.Event, conditions
     outcome = await _send(conditions, parcel)
     took = timedelta(seconds=time.monotonic() - began)
     effect = effect_of(outcome, claim, terms, conditions.rng, conditions.unanswered_step)
-    rows = rows_of(parcel, conditions.provider.name, outcome, started_at, took)
+    name = SIMULATOR if tenant.mode is Mode.TEST else conditions.provider.name
+    rows = rows_of(parcel, name, outcome, started_at, took)
     for row in rows:
         log_attempted(claim, parcel, row, effect)
     return report_of(claim, effect, rows)
@@ -78,6 +81,8 @@ def _precondition(claim: Claim, deadline: float, stop: asyncio.Event) -> Effect 
 async def _send(conditions: Conditions, parcel: Parcel) -> Verdict | Folded:
     try:
         async with asyncio.timeout(conditions.attempt_timeout.total_seconds()):
+            if parcel.tenant.mode is Mode.TEST:
+                return await simulate(parcel)
             return await conditions.provider.send(parcel)
     except TimeoutError:
         return NoVerdict(handed_over=parcel.progress.handed_over, code="attempt_timeout")

@@ -12,7 +12,7 @@ from shared.delivery.provider import Parcel
 from shared.delivery.worker import Worker, WorkerSettings
 from shared.ids import ScopeId
 from shared.store.database import Database
-from shared.tenant import ScopedTenant
+from shared.tenant import Mode, ScopedTenant
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.factories import create_jobs, end_leases, new_job, scoped_tenant, until
 from tests.fakes.provider import ScriptedProvider, never, never_after_handover
@@ -21,8 +21,11 @@ from tests.fakes.provider import ScriptedProvider, never, never_after_handover
 class OneTenant:
     """The tenants of a worker's test: every scope is the same tenant's."""
 
+    def __init__(self, mode: Mode = Mode.LIVE) -> None:
+        self.mode = mode
+
     def of_scope(self, scope_id: ScopeId) -> ScopedTenant:
-        return scoped_tenant(scope_id)
+        return scoped_tenant(scope_id, self.mode)
 
 
 def settings(**changes: object) -> WorkerSettings:
@@ -41,9 +44,9 @@ def settings(**changes: object) -> WorkerSettings:
 
 @asynccontextmanager
 async def working(
-    database: Database, provider: ScriptedProvider, **changes: object
+    database: Database, provider: ScriptedProvider, mode: Mode = Mode.LIVE, **changes: object
 ) -> AsyncIterator[tuple[Worker, Callable[[], None]]]:
-    worker = Worker(settings(**changes), database, OneTenant(), provider)
+    worker = Worker(settings(**changes), database, OneTenant(mode), provider)
     stop = asyncio.Event()
     running = asyncio.create_task(worker.run(stop))
     try:
@@ -205,3 +208,27 @@ async def test_an_attempt_that_cannot_be_recorded_is_not_sent_again(database: Da
         await until_settled(database, 2)
     assert await states(database) == [("SENT", "")] * 2
     assert len(provider.sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "state"),
+    [
+        ("delivered@simulator.waybill.test", ("SENT", "")),
+        ("bounce@simulator.waybill.test", ("FAILED", "rejected")),
+        ("defer@simulator.waybill.test", ("PENDING", "")),
+        ("timeout-after-data@simulator.waybill.test", ("PENDING", "")),
+        ("blocked@simulator.waybill.test", ("PENDING", "")),
+        ("somebody@example.com", ("SENT", "")),
+    ],
+)
+async def test_the_test_half_of_a_tenant_reaches_nobody(
+    database: Database, address: str, state: tuple[str, str]
+) -> None:
+    await create_jobs(database, [new_job(to_address=address)])
+    provider = ScriptedProvider()
+    async with working(database, provider, Mode.TEST):
+        await until_settled(database, 1)
+    assert await states(database) == [state]
+    assert provider.sent == []
+    async with database.hot() as pg:
+        assert await pg.fetchval("SELECT provider FROM attempts") == "simulator"
