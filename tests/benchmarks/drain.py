@@ -72,13 +72,14 @@ async def drain_noop(bench: Bench) -> Result:
         bench.say(f"drain_noop: round {turn + 1} of {ROUNDS}")
         bare.append(await _drain(bench, Channel.EMAIL, _bare))
         full.append(await _drain(bench, Channel.EMAIL, _worker))
-    rate, limit = max(full), max(bare)
+    (rate, cpu), (limit, _) = max(full), max(bare)
     return {
         "bench": "drain_noop",
         "jobs_per_second": round(rate),
         "limit_per_second": round(limit),
         "of_limit": round(rate / limit, 3),
-        "rounds": [round(one) for one in full],
+        "cpu_us_per_job": round(cpu),
+        "rounds": [round(one) for one, _ in full],
     }
 
 
@@ -88,21 +89,29 @@ async def inapp_drain(bench: Bench) -> Result:
     for turn in range(ROUNDS):
         bench.say(f"inapp_drain: round {turn + 1} of {ROUNDS}")
         rates.append(await _drain(bench, Channel.INAPP, _inbox_writer))
-    return {"bench": "inapp_drain", "jobs_per_second": round(max(rates)), "rounds": [round(one) for one in rates]}
+    rate, cpu = max(rates)
+    return {
+        "bench": "inapp_drain",
+        "jobs_per_second": round(rate),
+        "cpu_us_per_job": round(cpu),
+        "rounds": [round(one) for one, _ in rates],
+    }
 
 
-async def _drain(bench: Bench, channel: Channel, work: Callable[[Database, asyncio.Event], Awaitable[None]]) -> float:
-    """Jobs per second, from the first claim until every job is recorded as finished."""
+async def _drain(
+    bench: Bench, channel: Channel, work: Callable[[Database, asyncio.Event], Awaitable[None]]
+) -> tuple[float, float]:
+    """Jobs per second, from the first claim until every job is recorded as finished, and our CPU in µs per job."""
     async with bench.database() as database:
         await _fill(database, channel)
         stop = asyncio.Event()
         watch = Stopwatch()
         working = asyncio.create_task(_run(work, database, stop))
         await _until_finished(database)
-        rate = JOBS / watch.seconds
+        rate, cpu = JOBS / watch.seconds, 1e6 * watch.cpu_seconds / JOBS
         stop.set()
         await working
-        return rate
+        return rate, cpu
 
 
 async def _run(
