@@ -37,7 +37,7 @@ class EventReasonText:
     next_step: str
 
 
-EVENT_REASONS: dict[EventReason, EventReasonText] = {
+EVENT_REASONS: dict[str, EventReasonText] = {
     EventReason.UNKNOWN_EVENT_TYPE: EventReasonText(
         "When the event was to be routed, the tenant's file had no such event type any more.",
         "Put the event type back into the tenant file and apply it, then post the event again.",

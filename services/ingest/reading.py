@@ -2,13 +2,14 @@
 
 from datetime import timedelta
 
+from services.ingest.figures import figures_of
 from services.ingest.schemas import EventOut, MetricsOut
-from services.ingest.views import show_metrics, show_whole_event
+from services.ingest.views import show_whole_event
 from shared.ids import ScopeId, parse_event_id
 from shared.store.database import Database
 from shared.store.events import read_event
 from shared.store.jobs import jobs_of_event
-from shared.store.ledger import counts_of_scope
+from shared.store.ledger import ledger_of_scope
 from shared.web.problems import problem
 
 
@@ -36,4 +37,4 @@ class Reader:
     async def metrics(self, scope_id: ScopeId) -> MetricsOut:
         """The scope's counts as the ledger has them."""
         async with self._database.hot(self._within) as pg:
-            return show_metrics(await counts_of_scope(pg, scope_id))
+            return figures_of(await ledger_of_scope(pg, scope_id))

@@ -60,7 +60,11 @@ class AttemptOut(Struct):
 
 
 class JobOut(Struct):
-    """One event on one channel. ``meaning`` and ``next_step`` put ``reason`` into words."""
+    """One event on one channel.
+
+    ``meaning`` and ``next_step`` put ``reason`` into words; ``detail`` is what was wrong with this very job when it
+    was refused at routing.
+    """
 
     id: str
     channel: str
@@ -68,6 +72,7 @@ class JobOut(Struct):
     reason: str | None
     meaning: str | None
     next_step: str | None
+    detail: str | None
     created_at: str
     due_at: str | None
     expires_at: str
@@ -76,7 +81,10 @@ class JobOut(Struct):
 
 
 class EventOut(Struct):
-    """An event as it is now, with all its jobs. ``recipient`` and ``payload`` come with GET only."""
+    """An event as it is now, with all its jobs. ``recipient`` and ``payload`` come with GET only.
+
+    ``reason``, ``meaning``, ``next_step`` and ``detail`` say why an event FAILED that could not be made into jobs.
+    """
 
     id: str
     event_type: str
@@ -84,6 +92,9 @@ class EventOut(Struct):
     ref: str | None
     status: str
     reason: str | None
+    meaning: str | None
+    next_step: str | None
+    detail: str | None
     outcome: str
     received_at: str
     send_at: str | None
@@ -96,8 +107,42 @@ class EventOut(Struct):
     payload: msgspec.Raw | UnsetType = UNSET
 
 
+class AcceptToSentOut(Struct):
+    """How long it took from accepting an event (or from its ``send_at``) to SENT, to within 5 %, in milliseconds."""
+
+    p50_ms: float
+    p95_ms: float
+
+
+class DeliveryOut(Struct):
+    """What became of the jobs of one channel, and what it took.
+
+    ``sent`` does without ``inbox_only``. A round is one claim of a job that ended in a report, ``attempts`` are calls
+    of the provider (a push calls once for each target). ``retries`` are the rounds beyond the first of each job, and
+    ``retry_rate`` is their share in all rounds. ``accept_to_sent`` is null while nothing was sent.
+    """
+
+    sent: int
+    inbox_only: int
+    failed: dict[str, int]
+    skipped: dict[str, int]
+    cancelled: int
+    pending: int
+    attempts: int
+    rounds: int
+    jobs_tried: int
+    retries: int
+    retry_rate: float
+    accept_to_sent: AcceptToSentOut | None
+
+
 class MetricsOut(Struct):
-    """How many events and jobs there are, by status; every status there is stands there, if with 0."""
+    """How many events and jobs there are, by status; every status there is stands there, if with 0.
+
+    ``events_failed`` and the parts of ``delivery`` count by reason, and only what occurred.
+    """
 
     events: dict[str, int]
     jobs: dict[str, dict[str, int]]
+    events_failed: dict[str, int]
+    delivery: dict[str, DeliveryOut]

@@ -1,22 +1,21 @@
 """From rows to the shapes of the API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from services.ingest.schemas import AttemptOut, EventOut, JobOut, MetricsOut
-from shared.channel import BUILT_CHANNELS
-from shared.event import EventStatus, derive_outcome
+from services.ingest.schemas import AttemptOut, EventOut, JobOut
+from shared.event import EVENT_REASONS, derive_outcome
 from shared.ids import EventId, format_attempt_id, format_event_id, format_job_id
 from shared.job import REASONS, JobStatus
 from shared.store.events import StoredEvent
 from shared.store.jobs import StoredAttempt, StoredJob
-from shared.store.ledger import EVENT_CHANNEL
 from shared.web.instant import write_instant
 
 
 def show_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
     """``event`` with its ``jobs``, without recipient and payload."""
+    words = EVENT_REASONS.get(event.reason)
     return EventOut(
         id=format_event_id(event.event_id),
         event_type=event.event_type,
@@ -24,6 +23,9 @@ def show_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
         ref=event.ref,
         status=event.status,
         reason=event.reason or None,
+        meaning=None if words is None else words.meaning,
+        next_step=None if words is None else words.next_step,
+        detail=event.detail,
         outcome=derive_outcome(event.status, [job.status for job in jobs]),
         received_at=write_instant(event.received_at),
         send_at=None if event.send_at is None else write_instant(event.send_at),
@@ -52,6 +54,7 @@ def _show_job(event_id: EventId, job: StoredJob) -> JobOut:
         reason=job.reason or None,
         meaning=None if words is None else words.meaning,
         next_step=None if words is None else words.next_step,
+        detail=job.detail,
         created_at=write_instant(job.created_at),
         due_at=write_instant(job.due_at) if job.status is JobStatus.PENDING else None,
         expires_at=write_instant(job.expires_at),
@@ -74,14 +77,4 @@ def _show_attempt(event_id: EventId, job: StoredJob, attempt: StoredAttempt) -> 
         applied=attempt.applied,
         late=attempt.late,
         possible_duplicate=attempt.possible_duplicate,
-    )
-
-
-def show_metrics(counts: Mapping[tuple[str, str], int]) -> MetricsOut:
-    """The ledger's ``counts``, with a 0 for every status that did not occur."""
-    return MetricsOut(
-        events={status: counts.get((EVENT_CHANNEL, status), 0) for status in EventStatus},
-        jobs={
-            channel: {status: counts.get((channel, status), 0) for status in JobStatus} for channel in BUILT_CHANNELS
-        },
     )

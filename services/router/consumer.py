@@ -76,7 +76,8 @@ class Consumer:
 
     async def _give_up(self, suspect: Suspect) -> None:
         async with self._database.hot() as pg:
-            end = End(suspect.event_id, EventStatus.FAILED, EventReason.ROUTING_FAILED)
+            detail = f"routed alone {suspect.tries} times in vain; the router's log says why under this event's id"
+            end = End(suspect.event_id, EventStatus.FAILED, EventReason.ROUTING_FAILED, detail)
             ended = await finish_if_queued(pg, [end])
         log.error("router.gave_up", event_id=format_event_id(suspect.event_id), tries=suspect.tries)
         await self._tell(Routed([], ended))

@@ -17,7 +17,7 @@ from shared.rendering.decide import EventFacts, Planned, Refused, plan
 from shared.store.content import encode_content, encode_terms
 from shared.store.database import HotConnection
 from shared.store.outgoing import MadeJob, NewJob, create_if_missing
-from shared.store.routing import End, QueuedEvent, finish_if_queued, lock_queued
+from shared.store.routing import End, QueuedEvent, cut_detail, finish_if_queued, lock_queued
 from shared.tenant import ScopedTenant
 from shared.tenantfile.current import Tenants
 
@@ -62,7 +62,8 @@ async def route(pg: HotConnection, tenants: Tenants, event_ids: Sequence[EventId
             jobs += [_new_job(event, tenant, decided) for decided in plan(tenant, _facts(event))]
         except UnknownEventType:
             log.warning("router.unknown_event_type", event_id=format_event_id(event.event_id))
-            ends.append(End(event.event_id, EventStatus.FAILED, EventReason.UNKNOWN_EVENT_TYPE))
+            detail = f"version {tenant.file_version} of the tenant's file has no event type {event.event_type}"
+            ends.append(End(event.event_id, EventStatus.FAILED, EventReason.UNKNOWN_EVENT_TYPE, cut_detail(detail)))
         else:
             ends.append(End(event.event_id, EventStatus.ROUTED))
         # Rendering keeps the loop to itself: between two events everybody else gets a turn.
@@ -99,11 +100,12 @@ def _facts(event: QueuedEvent) -> EventFacts:
 
 def _new_job(event: QueuedEvent, tenant: ScopedTenant, decided: Planned | Refused) -> NewJob:
     body: str | None = None
+    detail: str | None = None
     match decided:
         case Planned():
             status, reason, body = JobStatus.PENDING, JobReason.NONE, encode_content(decided.content)
         case Refused():
-            status, reason = decided.status, decided.reason
+            status, reason, detail = decided.status, decided.reason, cut_detail(decided.detail)
             log.info("router.refused", channel=decided.channel, status=status, reason=reason, detail=decided.detail)
         case _:
             assert_never(decided)
@@ -121,6 +123,8 @@ def _new_job(event: QueuedEvent, tenant: ScopedTenant, decided: Planned | Refuse
         tenant.file_version,
         encode_terms(decided.terms),
         body,
+        max(event.received_at, event.send_at or event.received_at),
+        detail,
     )
 
 

@@ -13,6 +13,7 @@ from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
 from shared.job import Lane
 from shared.store.database import HotConnection
+from shared.store.ledger import COUNT_WORK
 
 HEADS_LIMIT = 500
 """How many (scope, lane) heads one discovery returns at most."""
@@ -135,7 +136,15 @@ vanished AS (
   FROM taken
   WHERE claim_seq - 1 > reported_seq
   ON CONFLICT DO NOTHING
-)
+  RETURNING job_id
+),
+delta AS (
+  SELECT t.scope_id, (t.created_at AT TIME ZONE 'UTC')::date AS day, $1 AS channel, 'PENDING' AS status, '' AS reason,
+         0 AS n, 1 AS attempts, 0 AS rounds, 0 AS tried, 0 AS sent
+  FROM vanished v
+  JOIN taken t USING (job_id)
+),
+counted AS ({COUNT_WORK})
 SELECT t.*, c.recipient_id, c.terms, c.body
 FROM taken t
 LEFT JOIN content c USING (job_id)

@@ -53,11 +53,12 @@ class StoredEvent:
     expires_at: datetime
     routed_at: datetime | None
     request_id: str
+    detail: str | None = None
 
 
 _EVENT_COLUMNS = """
   event_id, idempotency_key, body_hash, event_type, ref, recipient, payload, status, reason, file_version,
-  received_at, send_at, expires_at, routed_at, request_id
+  received_at, send_at, expires_at, routed_at, request_id, detail
 """
 
 # Sorted by the unique key: two flushes that overlap must not wait for each other crosswise.
@@ -161,4 +162,5 @@ def _stored(row: asyncpg.Record) -> StoredEvent:
         row["expires_at"],
         row["routed_at"],
         row["request_id"],
+        row["detail"],
     )

@@ -13,6 +13,7 @@ from shared.ids import EventId, JobId, ScopeId
 from shared.job import JobReason, JobStatus, Lane
 from shared.store.claim import PICK, Share, pick_arguments
 from shared.store.database import HotConnection
+from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,11 @@ class Entered:
     reason: JobReason
 
 
-_FINISH = """
+_FINISH = f"""
 jobs AS MATERIALIZED (
-  SELECT o.job_id, o.event_id, o.scope_id, o.lane, o.claim_seq + 1 AS claim_seq, o.created_at,
+  SELECT o.job_id, o.event_id, o.scope_id, o.lane, o.claim_seq + 1 AS claim_seq, o.created_at, o.accepted_at,
+         (o.created_at AT TIME ZONE 'UTC')::date AS day,
+         (o.attempts > 0 OR o.unanswered > 0 OR o.unknowns > 0) AS tried,
          c.event_type, c.recipient_id, c.body,
          CASE WHEN o.expires_at <= now() OR c.body IS NULL THEN 'FAILED' ELSE 'SENT' END AS status,
          CASE WHEN o.expires_at <= now() THEN 'expired' WHEN c.body IS NULL THEN 'rejected' ELSE '' END AS reason
@@ -78,19 +81,24 @@ recorded AS (
   FROM jobs
   WHERE status = 'SENT'
 ),
-moved AS (
-  INSERT INTO ledger (scope_id, day, channel, status, reason, n)
-  SELECT scope_id, day, $1, status, reason, sum(n)
-  FROM (
-    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date AS day, 'PENDING' AS status, '' AS reason, -1 AS n
-    FROM jobs
-    UNION ALL
-    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date, status, reason, 1
-    FROM jobs) AS delta
-  GROUP BY 1, 2, 4, 5
-  ORDER BY 1, 2, 4, 5
-  ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n + excluded.n
-)
+moves AS (
+  SELECT scope_id, day, status, reason, count(*)::int AS n, (count(*) FILTER (WHERE NOT tried))::int AS tried,
+         CASE WHEN status = 'SENT' THEN {bucket_of("accepted_at", "created_at")} END AS bucket
+  FROM jobs
+  GROUP BY 1, 2, 3, 4, 7
+),
+delta AS (
+  SELECT m.scope_id, m.day, $1 AS channel, d.*
+  FROM moves m
+  CROSS JOIN LATERAL (
+    VALUES ('PENDING', '', -m.n, 0, 0, 0, 0),
+           (m.status, m.reason, m.n, 0, 0, 0, 0),
+           -- One attempt each, which was a round.
+           ('{SENT_AFTER}', m.bucket, 0, m.n, m.n, m.tried, m.n)
+  ) AS d(status, reason, n, attempts, rounds, tried, sent)
+  WHERE d.reason IS NOT NULL
+),
+counted AS ({COUNT_WORK})
 SELECT job_id, event_id, scope_id, lane, claim_seq, status, reason
 FROM jobs
 ORDER BY job_id

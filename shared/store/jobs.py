@@ -42,13 +42,14 @@ class StoredJob:
     due_at: datetime
     expires_at: datetime
     finished_at: datetime | None
+    detail: str | None
     attempts: tuple[StoredAttempt, ...]
 
 
 # One statement, so that a job and its attempts are seen at the same moment.
 JOBS_OF_EVENT = """
 SELECT o.job_id, o.channel, o.status, o.reason, o.created_at, o.due_at, o.expires_at, o.finished_at,
-       a.claim_seq, a.target_id, a.number, a.provider, a.verdict, a.reason AS attempt_reason, a.code, a.error,
+       o.detail, a.claim_seq, a.target_id, a.number, a.provider, a.verdict, a.reason AS attempt_reason, a.code, a.error,
        a.started_at, a.took_ms, a.applied, a.late, a.possible_duplicate
 FROM outgoing o
 LEFT JOIN attempts a USING (job_id)
@@ -73,6 +74,7 @@ def _job(rows: list[asyncpg.Record]) -> StoredJob:
         first["due_at"],
         first["expires_at"],
         first["finished_at"],
+        first["detail"],
         tuple(_attempt(row) for row in rows if row["claim_seq"] is not None),
     )
 

@@ -15,6 +15,7 @@ class NewJob:
     """A job to create: PENDING with content, or finished at birth (SKIPPED, FAILED) with a reason.
 
     ``terms`` and ``body`` are JSON (shared/store/content.py); ``body`` is None where nothing was rendered.
+    ``accepted_at`` is when the event came in, or was to be sent; ``detail`` says in words why nothing is to be sent.
     """
 
     event_id: EventId
@@ -30,6 +31,8 @@ class NewJob:
     file_version: int
     terms: str | None
     body: str | None
+    accepted_at: datetime | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,16 @@ CREATE_IF_MISSING = """
 WITH wanted AS (
   SELECT *
   FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::smallint[],
-              $8::timestamptz[], $9::text[], $10::text[], $11::int[], $12::json[], $13::json[])
+              $8::timestamptz[], $9::text[], $10::text[], $11::int[], $12::json[], $13::json[],
+              $14::timestamptz[], $15::text[])
     AS w(event_id, scope_id, channel, status, reason, lane, max_attempts,
-         expires_at, event_type, recipient_id, file_version, terms, body)
+         expires_at, event_type, recipient_id, file_version, terms, body, accepted_at, detail)
 ),
 made AS (
-  INSERT INTO outgoing (event_id, scope_id, channel, status, reason, lane, max_attempts, expires_at, finished_at)
+  INSERT INTO outgoing (event_id, scope_id, channel, status, reason, lane, max_attempts, expires_at, finished_at,
+                        accepted_at, detail)
   SELECT event_id, scope_id, channel, status, reason, lane, max_attempts, expires_at,
-         CASE WHEN status <> 'PENDING' THEN now() END
+         CASE WHEN status <> 'PENDING' THEN now() END, accepted_at, detail
   FROM wanted
   ORDER BY event_id, channel
   ON CONFLICT (event_id, channel) DO NOTHING
@@ -100,6 +105,8 @@ async def create_if_missing(pg: HotConnection, jobs: Sequence[NewJob]) -> list[M
         [job.file_version for job in jobs],
         [job.terms for job in jobs],
         [job.body for job in jobs],
+        [job.accepted_at for job in jobs],
+        [job.detail for job in jobs],
     )
     return [
         MadeJob(

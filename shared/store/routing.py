@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.event import EventStatus
+from shared.event import EventReason, EventStatus
 from shared.ids import EventId, ScopeId
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA
@@ -57,22 +57,32 @@ async def lock_queued(pg: HotConnection, event_ids: Sequence[EventId]) -> list[Q
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What routing one event ended in: ROUTED, or FAILED with a reason."""
+    """What routing one event ended in: ROUTED, or FAILED with a reason and a ``detail`` for people."""
 
     event_id: EventId
     status: EventStatus
-    reason: str = ""
+    reason: EventReason = EventReason.NONE
+    detail: str | None = None
+
+
+LONGEST_DETAIL = 1024
+
+
+def cut_detail(text: str) -> str:
+    """``text`` as a column ``detail`` takes it."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode()[:LONGEST_DETAIL]
 
 
 FINISH_IF_QUEUED = f"""
 WITH ended AS (
   SELECT *
-  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n(event_id, status, reason)
+  FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS n(event_id, status, reason, detail)
 ),
 finished AS (
   UPDATE events e
   SET status = n.status,
       reason = n.reason,
+      detail = n.detail,
       routed_at = CASE WHEN n.status = 'ROUTED' THEN now() END
   FROM ended n
   WHERE e.event_id = n.event_id AND e.event_id = ANY ($1::uuid[]) AND e.status = 'QUEUED'
@@ -100,6 +110,7 @@ async def finish_if_queued(pg: HotConnection, ends: Sequence[End]) -> dict[Event
         [end.event_id for end in ends],
         [end.status for end in ends],
         [end.reason for end in ends],
+        [end.detail for end in ends],
     )
     return {EventStatus(row["status"]): row["n"] for row in rows}
 

@@ -12,6 +12,7 @@ from shared.channel import Channel
 from shared.ids import JobId
 from shared.job import JobReason, JobStatus
 from shared.store.database import HotConnection
+from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +57,25 @@ _DECIDE = """
 WITH reported AS (
   SELECT *
   FROM unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::interval[], $7::boolean[],
-              $8::smallint[], $9::smallint[], $10::boolean[])
-    AS r(job_id, claim_seq, status, reason, delay, counted, unanswered, unknowns, delivered_any)
+              $8::smallint[], $9::smallint[], $10::boolean[], $11::int[])
+    AS r(job_id, claim_seq, status, reason, delay, counted, unanswered, unknowns, delivered_any, attempt_count)
 ),
 -- One lock order for every writer of jobs: no deadlocks.
 locked AS MATERIALIZED (
-  SELECT o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.reported_seq, o.expires_at, o.created_at
+  SELECT o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.reported_seq, o.expires_at, o.created_at,
+         o.accepted_at, (o.attempts > 0 OR o.unanswered > 0 OR o.unknowns > 0) AS tried
   FROM outgoing o
   WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[])
   ORDER BY o.job_id
   FOR UPDATE
 ),
 judged AS MATERIALIZED (
-  SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns,
-         l.scope_id, l.created_at, l.status AS old_status, l.reason AS old_reason,
+  SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns, r.attempt_count,
+         l.scope_id, l.created_at, l.accepted_at, l.status AS old_status, l.reason AS old_reason,
+         (l.created_at AT TIME ZONE 'UTC')::date AS day,
+         l.tried OR (r.claim_seq > 1 AND EXISTS (
+           SELECT FROM attempts a
+           WHERE a.job_id = r.job_id AND a.applied AND a.verdict <> 'lost')) AS tried,
          -- What would only come due after it has expired has failed already.
          CASE WHEN NOT e.expired THEN r.status WHEN e.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
          CASE WHEN NOT e.expired THEN r.reason WHEN e.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
@@ -105,21 +111,52 @@ settled AS (
       claimed_by = NULL
   FROM judged j
   WHERE o.channel = $1 AND o.job_id = j.job_id AND j.act <> 'stale'
-),
-moved AS (
-  INSERT INTO ledger (scope_id, day, channel, status, reason, n)
-  SELECT scope_id, day, $1, status, reason, sum(n)
-  FROM (
-    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date AS day, old_status AS status, old_reason AS reason, -1 AS n
-    FROM judged WHERE act <> 'stale'
-    UNION ALL
-    SELECT scope_id, (created_at AT TIME ZONE 'UTC')::date, status, reason, 1
-    FROM judged WHERE act <> 'stale') AS delta
-  GROUP BY 1, 2, 4, 5
-  HAVING sum(n) <> 0
-  ORDER BY 1, 2, 4, 5
-  ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE SET n = ledger.n + excluded.n
 )"""
+
+# An applied report is the first of its claim, so that all its attempts are new. Of any other only what it recorded is
+# counted: a report may come twice. A round is what was applied; whether it is the job's first the locked row knows,
+# or after a replay its older attempts.
+_COUNT = f"""
+-- Materialized: the join would go through all of judged for each attempt.
+others AS MATERIALIZED (
+  SELECT job_id, claim_seq, scope_id, day, act, tried,
+         CASE act WHEN 'stale' THEN old_status ELSE status END AS status,
+         CASE act WHEN 'stale' THEN old_reason ELSE reason END AS reason
+  FROM judged
+  WHERE act <> 'applied'
+),
+moves AS (
+  SELECT scope_id, day, old_status, old_reason, status, reason,
+         CASE WHEN status = 'SENT' AND reason <> 'inbox_only'
+              THEN {bucket_of("accepted_at", "created_at")} END AS bucket,
+         count(*)::int AS n,
+         (sum(attempt_count) FILTER (WHERE act = 'applied'))::int AS attempts,
+         (count(*) FILTER (WHERE act = 'applied' AND attempt_count > 0))::int AS rounds,
+         (count(*) FILTER (WHERE act = 'applied' AND attempt_count > 0 AND NOT tried))::int AS tried
+  FROM judged
+  WHERE act <> 'stale'
+  GROUP BY 1, 2, 3, 4, 5, 6, 7
+),
+delta AS (
+  SELECT m.scope_id, m.day, $1 AS channel, d.*
+  FROM moves m
+  CROSS JOIN LATERAL (
+    VALUES (m.old_status, m.old_reason, -m.n, 0, 0, 0, 0),
+           (m.status, m.reason, m.n, coalesce(m.attempts, 0), m.rounds, m.tried, 0),
+           ('{SENT_AFTER}', m.bucket, 0, 0, 0, 0, m.n)
+  ) AS d(status, reason, n, attempts, rounds, tried, sent)
+  WHERE d.reason IS NOT NULL
+  UNION ALL
+  SELECT o.scope_id, o.day, $1, o.status, o.reason, 0, (count(*) FILTER (WHERE r.is_new))::int,
+         (o.act = 'late')::int, (o.act = 'late' AND NOT o.tried)::int, 0
+  FROM others o
+  JOIN recorded r USING (job_id, claim_seq)
+  GROUP BY o.job_id, o.scope_id, o.day, o.status, o.reason, o.act, o.tried
+),
+counted AS ({COUNT_WORK})
+SELECT job_id, act, status, reason
+FROM judged
+"""
 
 SETTLE_IF_CLAIMED = f"""
 {_DECIDE},
@@ -132,8 +169,8 @@ recorded AS (
                         WHERE a.job_id = t.job_id AND a.claim_seq < t.claim_seq) END,
          t.provider, t.verdict, t.reason, t.code, t.error, t.provider_id, t.started_at, t.took_ms,
          j.act <> 'stale', j.act = 'late', t.possible_duplicate
-  FROM unnest($11::bigint[], $12::int[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[],
-              $18::text[], $19::text[], $20::timestamptz[], $21::int[], $22::boolean[])
+  FROM unnest($12::bigint[], $13::int[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[],
+              $19::text[], $20::text[], $21::timestamptz[], $22::int[], $23::boolean[])
     AS t(job_id, claim_seq, target_id, provider, verdict, reason, code, error, provider_id,
          started_at, took_ms, possible_duplicate)
   JOIN judged j USING (job_id, claim_seq)
@@ -143,28 +180,33 @@ recorded AS (
       took_ms = excluded.took_ms, applied = excluded.applied, late = true,
       possible_duplicate = excluded.possible_duplicate
   WHERE attempts.verdict = 'lost'
+  -- Of a row that was there already, and is only changed, xmax is the transaction that locked it: this one.
+  RETURNING job_id, claim_seq, xmax = 0 AS is_new
 ),
 -- A target that was registered again since the attempt began is another one. Locked in one order, as everywhere.
 forgotten AS (
   DELETE FROM push_targets
   WHERE target_id = ANY (ARRAY(
     SELECT p.target_id
-    FROM unnest($11::bigint[], $12::int[], $13::bigint[], $20::timestamptz[], $23::boolean[])
+    FROM unnest($12::bigint[], $13::int[], $14::bigint[], $21::timestamptz[], $24::boolean[])
       AS d(job_id, claim_seq, target_id, started_at, target_dead)
     JOIN judged j USING (job_id, claim_seq)
     JOIN push_targets p ON p.target_id = d.target_id AND p.registered_at < d.started_at
     WHERE $1 = 'push' AND d.target_dead AND j.act <> 'stale'
     ORDER BY p.target_id
     FOR UPDATE OF p))
-)
-SELECT job_id, act, status, reason
-FROM judged
+),
+{_COUNT}
 """
 
 SETTLE_WITHOUT_ATTEMPT = f"""
-{_DECIDE}
-SELECT job_id, act, status, reason
-FROM judged
+{_DECIDE},
+recorded AS (
+  SELECT job_id, claim_seq, true AS is_new
+  FROM judged
+  WHERE false
+),
+{_COUNT}
 """
 
 
@@ -187,6 +229,7 @@ async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequen
     rows = await pg.fetch(
         SETTLE_IF_CLAIMED,
         *_decision_arguments(channel, reports),
+        [len(report.attempts) for report in reports],
         [report.job_id for report, _ in attempts],
         [report.claim_seq for report, _ in attempts],
         [attempt.target_id for _, attempt in attempts],
@@ -206,7 +249,7 @@ async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequen
 
 async def settle_without_attempt(pg: HotConnection, channel: Channel, report: Report) -> list[Settled]:
     """Apply the status of ``report`` alone: the last resort when its attempt cannot be written."""
-    rows = await pg.fetch(SETTLE_WITHOUT_ATTEMPT, *_decision_arguments(channel, [report]))
+    rows = await pg.fetch(SETTLE_WITHOUT_ATTEMPT, *_decision_arguments(channel, [report]), [0])
     return [Settled(JobId(r["job_id"]), r["act"], JobStatus(r["status"]), JobReason(r["reason"])) for r in rows]
 
 

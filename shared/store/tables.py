@@ -97,10 +97,17 @@ events = Table(
     _required("announce_count", SmallInteger),
     _required("route_tries", SmallInteger),
     _required("request_id", Text),
+    Column("detail", Text),
     UniqueConstraint("scope_id", "idempotency_key", name="events_idempotency"),
     Index("events_queued", "announced_at", postgresql_where=text("status = 'QUEUED'")),
     Index("events_scheduled", "send_at", postgresql_where=text("status = 'SCHEDULED'")),
-    Index("events_ref", "scope_id", "ref", "event_id", postgresql_where=text("ref IS NOT NULL")),
+    Index("events_received", "scope_id", "received_at", "event_id"),
+    Index("events_of_type", "scope_id", "event_type", "received_at", "event_id"),
+    Index("events_of_recipient", "scope_id", text("(recipient ->> 'id')"), "received_at", "event_id"),
+    Index("events_of_ref", "scope_id", "ref", "received_at", "event_id", postgresql_where=text("ref IS NOT NULL")),
+    Index(
+        "events_unrouted", "scope_id", "status", "received_at", "event_id", postgresql_where=text("status <> 'ROUTED'")
+    ),
 )
 
 outgoing = Table(
@@ -126,7 +133,11 @@ outgoing = Table(
     _required("expires_at", INSTANT),
     _required("created_at", INSTANT),
     Column("finished_at", INSTANT),
+    Column("accepted_at", INSTANT),
+    Column("detail", Text),
     UniqueConstraint("event_id", "channel", name="outgoing_one_per_channel"),
+    Index("outgoing_listed", "scope_id", "status", "reason", "job_id"),
+    Index("outgoing_failed", "scope_id", "finished_at", "job_id", postgresql_where=text("status = 'FAILED'")),
     Index("outgoing_claim", "scope_id", "lane", "due_at", "job_id", postgresql_where=text("status = 'PENDING'")),
 )
 
@@ -194,6 +205,10 @@ ledger = Table(
     Column("status", Text, primary_key=True),
     Column("reason", Text, primary_key=True),
     _required("n", BigInteger),
+    _required("attempts", BigInteger),
+    _required("rounds", BigInteger),
+    _required("tried", BigInteger),
+    _required("sent", BigInteger),
 )
 
 push_targets = Table(

@@ -45,13 +45,10 @@ async def test_an_accepted_event_is_stored_counted_announced_and_found_at_its_lo
 
     event_id = parse_event_id(accepted["id"])
     await until(lambda: ingest.announced == [event_id])
-    assert (await ingest.live.get("/api/v1/metrics")).json() == {
-        "events": {"SCHEDULED": 0, "QUEUED": 1, "ROUTED": 0, "FAILED": 0, "CANCELLED": 0},
-        "jobs": {
-            channel: {"PENDING": 0, "SENT": 0, "FAILED": 0, "SKIPPED": 0, "CANCELLED": 0}
-            for channel in BUILT_CHANNELS
-        },
-    }
+    counts = (await ingest.live.get("/api/v1/metrics")).json()
+    assert counts["events"] == {"SCHEDULED": 0, "QUEUED": 1, "ROUTED": 0, "FAILED": 0, "CANCELLED": 0}
+    nothing = {"PENDING": 0, "SENT": 0, "FAILED": 0, "SKIPPED": 0, "CANCELLED": 0}
+    assert counts["jobs"] == dict.fromkeys(BUILT_CHANNELS, nothing)
 
 
 async def test_an_event_expires_after_what_its_type_says_unless_it_says_so_itself(ingest: Ingest) -> None:

@@ -14,7 +14,7 @@ from shared.ids import EventId
 from shared.store.announcing import mark_announced_if_queued
 from shared.store.database import Database
 from tests.factories import accept_events, new_event
-from tests.fakes.installation import ledger_mistakes
+from tests.fakes.ledger import ledger_mistakes
 
 EVERY = timedelta(seconds=60)
 AFTER = timedelta(minutes=2)

@@ -15,7 +15,7 @@ from shared.store.events import insert_if_new
 from shared.tenant import Mode
 from tests.fakes.buses import Received
 from tests.fakes.ingest import apply_model
-from tests.fakes.installation import ledger_mistakes
+from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.router import Routing, running_router
 
 SENT_TWO_WAYS = [("email", "PENDING", ""), ("inapp", "PENDING", "")]

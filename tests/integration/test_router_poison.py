@@ -15,7 +15,7 @@ from shared import lifecycle
 from shared.ids import EventId, format_event_id
 from shared.store.database import Database
 from shared.store.routing import count_try_if_seen, find_suspects
-from tests.fakes.installation import ledger_mistakes
+from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.router import UNREADABLE, Routing, event_type, running_router
 
 RAISES = event_type("raises", title="{{ payload.missing }}")
