@@ -26,6 +26,8 @@ CHECKS = (
     ("ruff", "format", "--check"),
     ("mypy",),
     ("lint-imports",),
+    ("hadolint", "deploy/Dockerfile"),
+    ("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"),
 )
 TESTS = ("pytest", "--numprocesses", "2", "--dist", "loadfile")
 """Half of the suite waits for brokers and processes: two halves side by side take little more than one."""
