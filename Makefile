@@ -15,15 +15,16 @@ else
 $(error Waybill needs Python 3.11 or newer, or uv (https://docs.astral.sh/uv) to bring one: neither is on the path)
 endif
 
-.PHONY: help up test check clean lock
+.PHONY: help up test check bench clean lock
 
 help:
 	@echo 'make up      start Waybill on this machine, with everything it needs'
 	@echo 'make test    run the whole test suite; make test ARGS="-k inbox" runs a part of it'
 	@echo 'make check   linters, formats, types, imports'
+	@echo 'make bench   measure, one line of JSON per benchmark (about 4 minutes); ARGS="drain_noop" chooses'
 	@echo 'make clean   remove the environment, the data and every cache of this clone'
 	@echo 'make lock    resolve the dependencies anew into both lock files'
 
 # exec as the only line: signals sent to make must reach the program.
-up test check clean lock:
+up test check bench clean lock:
 	@exec $(RUN) deploy/bootstrap.py $@

@@ -54,6 +54,8 @@ def main(verb: str) -> None:
             become(ready(for_development=False), "waybill", "up", *more)
         case "test":
             become(ready(for_development=True), *TESTS, *more)
+        case "bench":
+            become(ready(for_development=True), "python", "-m", "tests.benchmarks", *more)
         case "check":
             check(ready(for_development=True))
         case "lock":
@@ -61,7 +63,7 @@ def main(verb: str) -> None:
         case "clean":
             clean()
         case _:
-            raise CannotStart(f"there is no {verb}: up, test, check, clean and lock are")
+            raise CannotStart(f"there is no {verb}: up, test, check, bench, clean and lock are")
 
 
 def ready(*, for_development: bool) -> Environment:

@@ -86,7 +86,7 @@ async def events_end_to_end(bench: Bench) -> Result:
         key = json.loads(await installation.command("key", "create", "flood", "--json"))["key"]
         installation.client.headers["Authorization"] = f"Bearer {key}"
         await _until_known(installation)
-        body = {"event_type": "note", "recipient": {"id": "bob"}, "payload": {"text": "hello"}}
+        body: dict[str, object] = {"event_type": "note", "recipient": {"id": "bob"}, "payload": {"text": "hello"}}
         watch = Stopwatch()
         told = await run_load(_orders(installation, body, CONNECTIONS, FLOOD_SECONDS, 0))
         await _until_done(database)
