@@ -88,7 +88,9 @@ def ready(*, for_development: bool) -> Environment:
 def become(environment: Environment, program: str, *arguments: str) -> None:
     """Replace this process, so that signals and the exit code are the program's own."""
     sys.stdout.flush()
-    os.execv(environment.program(program), [program, *arguments])  # noqa: S606 - no shell wanted
+    # By its whole path: a Python called by its name alone looks for its environment along PATH.
+    found = environment.program(program)
+    os.execv(found, [found, *arguments])  # noqa: S606 - no shell wanted
 
 
 def check(environment: Environment) -> None:
