@@ -90,7 +90,7 @@ def become(environment: Environment, program: str, *arguments: str) -> None:
     sys.stdout.flush()
     # By its whole path: a Python called by its name alone looks for its environment along PATH.
     found = environment.program(program)
-    os.execv(found, [found, *arguments])  # noqa: S606 - no shell wanted
+    os.execv(found, [str(found), *arguments])  # noqa: S606 - no shell wanted
 
 
 def check(environment: Environment) -> None:
