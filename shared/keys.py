@@ -21,7 +21,7 @@ class Permission(StrEnum):
     EVENTS_WRITE = "events:write"
     """Post events."""
     EVENTS_READ = "events:read"
-    """Read events with their jobs and attempts."""
+    """Read and list events, jobs and attempts."""
     METRICS_READ = "metrics:read"
     """Read the scope's counts."""
     RECIPIENTS_READ = "recipients:read"
@@ -33,6 +33,9 @@ class Permission(StrEnum):
 OPERATIONS: dict[str, Permission] = {
     "post_event": Permission.EVENTS_WRITE,
     "get_event": Permission.EVENTS_READ,
+    "list_events": Permission.EVENTS_READ,
+    "list_jobs": Permission.EVENTS_READ,
+    "list_failed_jobs": Permission.EVENTS_READ,
     "get_metrics": Permission.METRICS_READ,
     "put_push_target": Permission.RECIPIENTS_WRITE,
     "list_push_targets": Permission.RECIPIENTS_READ,

@@ -1,17 +1,13 @@
 """The inbox API: what an end user's own front end reads, under that user's token."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Router, get
 from litestar.datastructures import State
-from litestar.openapi.spec import Operation, Parameter, Schema
-from litestar.openapi.spec.enums import OpenAPIType
 from msgspec import Struct
 
 from services.inapp.cors import open_to_browsers
-from services.inapp.query import DEFAULT_LIMIT, LARGEST_LIMIT, read_query, write_cursor
 from services.inapp.subscribers import Subscribers
 from shared.content import Link
 from shared.ids import format_event_id
@@ -19,7 +15,9 @@ from shared.sealing import Sealer
 from shared.store.database import Database
 from shared.store.inbox import BEYOND_EVERY_SEQ, InboxEntry, list_entries
 from shared.web.app import make_app
+from shared.web.description import takes_page
 from shared.web.instant import write_instant
+from shared.web.query import Bigint, read_query
 from shared.web.tokens import Subscriber
 
 if TYPE_CHECKING:
@@ -59,42 +57,34 @@ class InboxOut(Struct):
     counts: CountsOut
 
 
-@dataclass
-class _ListOperation(Operation):
-    """The description of a list: its parameters are read by ``read_query``, which the framework does not see."""
+class _Position(Struct, array_like=True):
+    """The entry a page ended with, by its ``seq``."""
 
-    def __post_init__(self) -> None:
-        number = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=LARGEST_LIMIT, default=DEFAULT_LIMIT)
-        text = Schema(type=OpenAPIType.STRING)
-        self.parameters = [
-            Parameter("limit", "query", schema=number, description="How many at most."),
-            Parameter("cursor", "query", schema=text, description="next_cursor of the page before."),
-        ]
+    seq: Bigint
 
 
 def build_api(database: Database, sealer: Sealer, within: timedelta = DATABASE_TIMEOUT) -> "ASGI3Application":
     """The ASGI application of the inbox; ``within``: how long a request waits for Postgres before its 503."""
     subscribers = Subscribers(database, sealer, within / 2)
 
-    @get("/inbox", operation_id="list_inbox", operation_class=_ListOperation)
+    @get("/inbox", operation_id="list_inbox", operation_class=takes_page())
     async def list_inbox(request: Request[None, Any, State]) -> InboxOut:
         """The entries of the token's recipient, newest first, with the counts of the whole inbox."""
         subscriber = await subscribers.require(request.headers.get("authorization"))
-        belongs_to = _name_of_list(subscriber)
-        query = read_query(request.scope["query_string"], belongs_to)
+        query = read_query(request.scope["query_string"], _name_of_list(subscriber), _Position)
         async with database.hot(within / 2) as pg:
             page = await list_entries(
                 pg,
                 subscriber.scope_id,
                 subscriber.recipient_id,
-                before=query.before or BEYOND_EVERY_SEQ,
+                before=query.after.seq if query.after else BEYOND_EVERY_SEQ,
                 limit=query.limit + 1,
             )
         shown = page.entries[: query.limit]
         more = len(page.entries) > query.limit
         return InboxOut(
             [_show(entry) for entry in shown],
-            write_cursor(shown[-1].seq, belongs_to) if more else None,
+            query.write_cursor(_Position(shown[-1].seq)) if more else None,
             CountsOut(page.unread_count, page.total_count),
         )
 

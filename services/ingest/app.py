@@ -10,11 +10,14 @@ from litestar.types import ControllerRouterHandler
 from services.ingest.accept import Acceptor
 from services.ingest.announcer import Announcer
 from services.ingest.events import event_routes
+from services.ingest.listing import Lister
+from services.ingest.lists import list_routes
 from services.ingest.metrics import metrics_route
 from services.ingest.promoter import Promoter
 from services.ingest.reading import Reader
 from services.ingest.republisher import Republisher
 from services.ingest.settings import IngestSettings
+from services.ingest.targets import target_routes
 from shared.broker.bus import Bus
 from shared.lifecycle import Part
 from shared.store.database import Database
@@ -44,7 +47,15 @@ def build(
     announcer = Announcer(bus, database)
     within = settings.database_timeout * (1 - LOOK_UP_SHARE)
     acceptor, reader = Acceptor(database, announcer, within), Reader(database, within)
-    routes = guarded(keys, [*event_routes(tenants, acceptor, reader), metrics_route(reader)])
+    routes = guarded(
+        keys,
+        [
+            *event_routes(tenants, acceptor, reader),
+            *list_routes(Lister(database, within)),
+            metrics_route(reader),
+            *target_routes(database, within),
+        ],
+    )
     app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH)
     served = asyncio.Event()
     republisher = Republisher(database, bus, settings.sweep_every, settings.announce_again_after)

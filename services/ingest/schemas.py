@@ -107,6 +107,29 @@ class EventOut(Struct):
     payload: msgspec.Raw | UnsetType = UNSET
 
 
+class EventsOut(Struct):
+    """A page of events, the last received first; ``next_cursor`` is null on the last page. ``payload`` is left out."""
+
+    data: list[EventOut]
+    next_cursor: str | None
+
+
+class ListedJobOut(JobOut):
+    """A job with what there is to know of its event."""
+
+    event_id: str
+    event_type: str | None
+    ref: str | None
+    recipient_id: str | None
+
+
+class JobsOut(Struct):
+    """A page of jobs; ``next_cursor`` is null on the last page."""
+
+    data: list[ListedJobOut]
+    next_cursor: str | None
+
+
 class AcceptToSentOut(Struct):
     """How long it took from accepting an event (or from its ``send_at``) to SENT, to within 5 %, in milliseconds."""
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from services.ingest.schemas import AttemptOut, EventOut, JobOut
+from services.ingest.schemas import AttemptOut, EventOut, JobOut, ListedJobOut
 from shared.event import EVENT_REASONS, derive_outcome
 from shared.ids import EventId, format_attempt_id, format_event_id, format_job_id
 from shared.job import REASONS, JobStatus
 from shared.store.events import StoredEvent
-from shared.store.jobs import StoredAttempt, StoredJob
+from shared.store.jobs import ListedJob, StoredAttempt, StoredJob
 from shared.web.instant import write_instant
 
 
@@ -43,6 +43,24 @@ def show_whole_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
     shown.recipient = msgspec.Raw(event.recipient.encode())
     shown.payload = msgspec.Raw(event.payload.encode())
     return shown
+
+
+def show_listed_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
+    """``event`` with its ``jobs`` and recipient."""
+    shown = show_event(event, jobs)
+    shown.recipient = msgspec.Raw(event.recipient.encode())
+    return shown
+
+
+def show_listed_job(listed: ListedJob) -> ListedJobOut:
+    """A job with what a list says of its event."""
+    return ListedJobOut(
+        **msgspec.structs.asdict(_show_job(listed.event_id, listed.job)),
+        event_id=format_event_id(listed.event_id),
+        event_type=listed.event_type,
+        ref=listed.ref,
+        recipient_id=listed.recipient_id,
+    )
 
 
 def _show_job(event_id: EventId, job: StoredJob) -> JobOut:

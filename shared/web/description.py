@@ -1,10 +1,14 @@
-"""OpenAPI for bodies that are read by ``read_json``: the framework does not see them, so we describe them."""
+"""OpenAPI for what the framework does not see, because we read it ourselves: bodies and the parameters of lists."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody
+from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
+
+from shared.web.query import DEFAULT_LIMIT, LARGEST_LIMIT, Filter
 
 
 def takes_json(shape: type[msgspec.Struct]) -> type[Operation]:
@@ -20,6 +24,30 @@ def takes_json(shape: type[msgspec.Struct]) -> type[Operation]:
             )
 
     return TakesJson
+
+
+def takes_page(filters: Sequence[Filter] = ()) -> type[Operation]:
+    """The description of an operation that gives a page of a list with ``filters``."""
+    limit = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=LARGEST_LIMIT, default=DEFAULT_LIMIT)
+    text = Schema(type=OpenAPIType.STRING)
+    parameters: list[Any] = [
+        *(Parameter(one.name, "query", schema=_schema_of(one), description=one.description) for one in filters),
+        Parameter("limit", "query", schema=limit, description="How many at most."),
+        Parameter("cursor", "query", schema=text, description="next_cursor of the page before, with the same filters."),
+    ]
+
+    @dataclass
+    class TakesPage(Operation):
+        def __post_init__(self) -> None:
+            self.parameters = parameters
+
+    return TakesPage
+
+
+def _schema_of(one: Filter) -> Schema:
+    if one.words:
+        return Schema(type=OpenAPIType.STRING, enum=list(one.words))
+    return Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME if one.is_instant else None)
 
 
 def _inline(schema: Any, schemas: dict[str, Any]) -> Any:

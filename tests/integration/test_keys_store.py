@@ -17,10 +17,18 @@ from shared.web.auth import REMEMBERED_FOR, KeyRing
 from tests.fakes.ingest import Ingest, apply_model, body, running_ingest, tenant_model
 
 POST = "/api/v1/events"
+TARGETS = "/api/v1/recipients/bob/push-targets"
 CALLS = {
     "post_event": ("POST", POST),
     "get_event": ("GET", f"/api/v1/events/evt_{'0' * 32}"),
+    "list_events": ("GET", POST),
+    "list_jobs": ("GET", "/api/v1/jobs"),
+    "list_failed_jobs": ("GET", "/api/v1/jobs/failed"),
     "get_metrics": ("GET", "/api/v1/metrics"),
+    "put_push_target": ("PUT", TARGETS),
+    "list_push_targets": ("GET", TARGETS),
+    "delete_push_target": ("DELETE", TARGETS),
+    "delete_push_target_by_id": ("DELETE", f"{TARGETS}/tgt_{'0' * 32}"),
 }
 
 
