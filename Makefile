@@ -26,5 +26,20 @@ help:
 	@echo 'make lock    resolve the dependencies anew into both lock files'
 
 # exec as the only line: signals sent to make must reach the program.
-up test check bench clean lock:
-	@exec $(RUN) deploy/bootstrap.py $@
+up:
+	@exec $(RUN) deploy/bootstrap.py up
+
+test:
+	@exec $(RUN) deploy/bootstrap.py test
+
+check:
+	@exec $(RUN) deploy/bootstrap.py check
+
+bench:
+	@exec $(RUN) deploy/bootstrap.py bench
+
+clean:
+	@exec $(RUN) deploy/bootstrap.py clean
+
+lock:
+	@exec $(RUN) deploy/bootstrap.py lock

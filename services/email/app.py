@@ -23,17 +23,7 @@ def build(
     """The claim loop, named ``worker_name`` in ``outgoing.claimed_by``; its heartbeat is added to ``hearts``."""
     provider = EmailProvider(relays, pool_size=settings.slots, attempt_timeout=settings.attempt_timeout)
     worker = Worker(
-        WorkerSettings(
-            channel=Channel.EMAIL,
-            name=worker_name,
-            slots=settings.slots,
-            lease=settings.lease,
-            attempt_timeout=settings.attempt_timeout,
-            margin=settings.lease_margin,
-            poll_busy=settings.poll_busy,
-            poll_idle=settings.poll_idle,
-            unanswered_step=settings.unanswered_step,
-        ),
+        WorkerSettings.of(Channel.EMAIL, worker_name, settings),
         database,
         tenants,
         provider,

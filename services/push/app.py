@@ -34,17 +34,7 @@ def build(
     )
     provider = PushProvider(database, accounts, fcm, attempt_timeout=settings.attempt_timeout)
     worker = Worker(
-        WorkerSettings(
-            channel=Channel.PUSH,
-            name=worker_name,
-            slots=settings.slots,
-            lease=settings.lease,
-            attempt_timeout=settings.attempt_timeout,
-            margin=settings.lease_margin,
-            poll_busy=settings.poll_busy,
-            poll_idle=settings.poll_idle,
-            unanswered_step=settings.unanswered_step,
-        ),
+        WorkerSettings.of(Channel.PUSH, worker_name, settings),
         database,
         tenants,
         provider,

@@ -28,6 +28,38 @@ FINISH_SECONDS = 5.0
 """How long an attempt may go on after the stop; then it is cut off and says how far it came."""
 
 
+class ChannelSettings(Protocol):
+    """What the settings of every channel service have in common."""
+
+    @property
+    def slots(self) -> int:
+        """Sends at once."""
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a claim lasts."""
+
+    @property
+    def attempt_timeout(self) -> timedelta:
+        """The hard limit of one send."""
+
+    @property
+    def lease_margin(self) -> timedelta:
+        """The end of a lease in which no send may run any more."""
+
+    @property
+    def poll_busy(self) -> timedelta:
+        """The longest wait between two looks at the table while there is work."""
+
+    @property
+    def poll_idle(self) -> timedelta:
+        """The same while there is none."""
+
+    @property
+    def unanswered_step(self) -> timedelta:
+        """The first wait after a silence."""
+
+
 class KnownTenants(Protocol):
     """Who a scope's messages are from: read anew at every attempt."""
 
@@ -51,6 +83,21 @@ class WorkerSettings:
     poll_busy: timedelta
     poll_idle: timedelta
     unanswered_step: timedelta = UNANSWERED_STEP
+
+    @classmethod
+    def of(cls, channel: Channel, name: str, settings: "ChannelSettings") -> "WorkerSettings":
+        """The part of a channel service's settings that its worker goes by."""
+        return cls(
+            channel,
+            name,
+            settings.slots,
+            settings.lease,
+            settings.attempt_timeout,
+            settings.lease_margin,
+            settings.poll_busy,
+            settings.poll_idle,
+            settings.unanswered_step,
+        )
 
 
 class Worker:
