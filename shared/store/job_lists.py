@@ -50,7 +50,9 @@ class JobKey:
     finished_at: datetime | None = None
 
 
-# One short index scan per channel, status and reason, each in the order of the list.
+# One short scan of outgoing_listed per channel, status and reason, each in the order of the list. Compared as rows,
+# because then only that index gives the order: with equal signs the planner may go through the primary key, in the
+# hope that the state it looks for is frequent.
 FIND_JOBS = """
 SELECT k.channel, k.job_id, k.reason
 FROM unnest($2::text[], $3::text[], $4::text[]) AS s(channel, status, reason)
@@ -58,11 +60,9 @@ CROSS JOIN LATERAL (
   SELECT o.channel, o.job_id, o.reason
   FROM outgoing o
   WHERE o.channel = s.channel
-    AND o.scope_id = $1
-    AND o.status = s.status
-    AND o.reason = s.reason
-    AND o.job_id < $5
-  ORDER BY o.job_id DESC
+    AND (o.scope_id, o.status, o.reason, o.job_id) < ($1, s.status, s.reason, $5)
+    AND (o.scope_id, o.status, o.reason, o.job_id) > ($1, s.status, s.reason, 0)
+  ORDER BY o.scope_id DESC, o.status DESC, o.reason DESC, o.job_id DESC
   LIMIT $6) k
 ORDER BY k.job_id DESC
 LIMIT $6
