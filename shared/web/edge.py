@@ -22,6 +22,11 @@ def request_id_of(scope: Any) -> str:
     return str(scope.get(_KEY, ""))
 
 
+def new_request_id() -> str:
+    """The id of a request that came without one."""
+    return f"req_{uuid.uuid4().hex}"
+
+
 class Edge:
     """An ASGI application around ``app``: takes or makes X-Request-Id, gives it back, puts it on every log line."""
 
@@ -33,7 +38,7 @@ class Edge:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        request_id = _take_request_id(scope) or f"req_{uuid.uuid4().hex}"
+        request_id = _take_request_id(scope) or new_request_id()
         scope[_KEY] = request_id  # type: ignore[literal-required]  # ASGI lets a server put keys of its own in a scope
         started, status = time.perf_counter(), 0
 

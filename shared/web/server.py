@@ -12,6 +12,8 @@ import uvicorn
 from shared.errors import WaybillError
 from shared.lifecycle import Part
 from shared.logs import get_logger
+from shared.web.edge import new_request_id
+from shared.web.problems import PROBLEM_MEDIA_TYPE, encode_problem, problem
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -98,6 +100,8 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=GRACEFUL_SECONDS,
             )
         )
+        self.config.load()
+        self.config.http_protocol_class = _saying_problems(self.config.http_protocol_class)
         self._name = name
         self._stop = stop
         self._answering = answering
@@ -127,3 +131,24 @@ class _Server(uvicorn.Server):
         """Stop listening, also when the run was cut off."""
         for server in self.servers:
             server.close()
+
+
+def _saying_problems(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
+    """``protocol`` as uvicorn has it, but for what it answers to bytes that are no HTTP: a problem, as everywhere."""
+
+    class Protocol(protocol):  # type: ignore[valid-type,misc]  # which of uvicorn's it is depends on the machine
+        def send_400_response(self, msg: str) -> None:
+            request_id = new_request_id()
+            told = encode_problem(problem("bad_request", "The request is not sound HTTP."), request_id)
+            head = (
+                "HTTP/1.1 400 Bad Request",
+                f"content-type: {PROBLEM_MEDIA_TYPE}",
+                f"content-length: {len(told)}",
+                f"x-request-id: {request_id}",
+                "connection: close",
+            )
+            self.transport.write("\r\n".join(head).encode() + b"\r\n\r\n" + told)
+            self.transport.close()
+            log.info("request.refused", code="bad_request", reason=msg, request_id=request_id)
+
+    return Protocol

@@ -1,113 +1,46 @@
 """Requests that must be refused loudly: the right status, a problem that names the place, and nothing written."""
 
-import json
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from shared.store.database import Database
+from shared.web.codes import FIELD_CODES
 from shared.web.problems import PROBLEM_MEDIA_TYPE
-from tests.fakes.ingest import Ingest, body, running_ingest
-
-JSON = {"Content-Type": "application/json"}
-GOOD = json.dumps(body()).encode()
-
-
-def written(**changes: Any) -> bytes:
-    return json.dumps(body(**changes)).encode()
+from tests.fakes.ingest import Ingest, running_ingest
+from tests.fakes.malformed import JSON, Malformed, malformed, written
+from tests.fakes.postgres import Databases
 
 
-def without(name: str) -> bytes:
-    return json.dumps({key: value for key, value in body().items() if key != name}).encode()
+@pytest.fixture(scope="module")
+async def ingest(databases: Databases) -> AsyncIterator[Ingest]:
+    """One for all: nothing here leaves anything behind."""
+    async with databases.fresh() as url:
+        database = Database(url)
+        async with running_ingest(database) as running:
+            yield running
+        await database.close()
 
 
-MALFORMED = [
-    ("wrong shape", b"[1, 2]", JSON, 422, ["", "type"]),
-    ("a text for an object", written(payload="x"), JSON, 422, ["/payload", "type"]),
-    ("a number for a text", written(recipient={"id": 7}), JSON, 422, ["/recipient/id", "type"]),
-    ("missing field", without("recipient"), JSON, 422, ["/recipient", "missing"]),
-    ("null for a field", written(payload=None), JSON, 422, ["/payload", "missing"]),
-    ("missing key", without("idempotency_key"), JSON, 422, ["/idempotency_key", "missing"]),
-    ("key too long", written(idempotency_key="k" * 256), JSON, 422, ["/idempotency_key", "too_long"]),
-    ("empty key", written(idempotency_key=""), JSON, 422, ["/idempotency_key", "too_short"]),
-    ("unknown type", written(event_type="booking_confirmd"), JSON, 422, ["/event_type", "unknown_event_type"]),
-    ("schema break", written(payload={"course": 5}), JSON, 422, ["/payload/course", "invalid"]),
-    ("schema: missing", written(payload={}), JSON, 422, ["/payload/course", "missing"]),
-    ("unknown field", written(recipent=1), JSON, 422, ["/recipent", "unknown_field"]),
-    (
-        "unknown field within",
-        written(recipient={"id": "b", "mail": "x"}),
-        JSON,
-        422,
-        ["/recipient/mail", "unknown_field"],
-    ),
-    ("NUL in a text", written(payload={"course": "a\0b"}), JSON, 400, ["/payload/course", "nul_character"]),
-    ("raw NUL", GOOD.replace(b"Algebra", b"Alg\0bra"), JSON, 400, ["", "nul_character"]),
-    ("lone surrogate", written(payload={"course": "a\ud800"}), JSON, 400, ["/payload/course", "lone_surrogate"]),
-    ("surrogate in a key", written(payload={"a\udc00": 1}), JSON, 400, ["/payload/a?", "lone_surrogate"]),
-    ("nesting 10,000", b'{"payload": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", JSON, 400, ["", "too_deep"]),
-    ("bad UTF-8", GOOD.replace(b"Algebra", b"Alg\xffbra"), JSON, 400, ["", "not_utf8"]),
-    ("byte order mark", b"\xef\xbb\xbf" + GOOD, JSON, 400, ["", "byte_order_mark"]),
-    ("duplicate keys", b'{"payload": {"a": 1, "a": 2}}', JSON, 400, ["/payload/a", "duplicate_key"]),
-    ("cut off", GOOD[:-5], JSON, 400, ["", "syntax"]),
-    ("empty", b"", JSON, 400, ["", "syntax"]),
-    ("NaN", GOOD.replace(b'"Algebra"', b"NaN"), JSON, 400, ["/payload/course", "not_a_number"]),
-    ("a huge number", GOOD.replace(b'"Algebra"', b"1e999"), JSON, 400, ["/payload/course", "number_out_of_range"]),
-    ("a long number", GOOD.replace(b'"Algebra"', b"9" * 5000), JSON, 400, ["/payload/course", "number_out_of_range"]),
-    ("text/plain", GOOD, {"Content-Type": "text/plain"}, 415, []),
-    ("no type", GOOD, {}, 415, []),
-    ("Latin-1", GOOD, {"Content-Type": "application/json; charset=latin-1"}, 415, []),
-    ("compressed", GOOD, JSON | {"Content-Encoding": "gzip"}, 415, []),
-    ("1 MB", written(payload={"course": "x" * 1_000_000}), JSON, 413, []),
-    ("no address", written(recipient={"id": "b", "email": "bob"}), JSON, 422, ["/recipient/email", "address"]),
-    (
-        "two addresses",
-        written(recipient={"id": "b", "email": "a@b.de,c@d.de"}),
-        JSON,
-        422,
-        ["/recipient/email", "address"],
-    ),
-    ("no locale", written(recipient={"id": "b", "locale": "xx-YY"}), JSON, 422, ["/recipient/locale", "locale"]),
-    (
-        "no zone",
-        written(recipient={"id": "b", "timezone": "Mars/Dune"}),
-        JSON,
-        422,
-        ["/recipient/timezone", "timezone"],
-    ),
-    ("a naive instant", written(send_at="2026-12-01T14:00:00"), JSON, 422, ["/send_at", "instant"]),
-    ("far ahead", written(send_at="2999-01-01T00:00:00Z"), JSON, 422, ["/send_at", "too_far_ahead"]),
-    ("expired", written(expires_at="2020-01-01T00:00:00Z"), JSON, 422, ["/expires_at", "expires_too_early"]),
-    (
-        "key in header and body",
-        GOOD,
-        JSON | {"Idempotency-Key": "other"},
-        422,
-        ["/idempotency_key", "idempotency_key_conflict"],
-    ),
-]
-
-
-@pytest.fixture
-async def ingest(database: Database) -> AsyncIterator[Ingest]:
-    async with running_ingest(database) as running:
-        yield running
-
-
-async def test_malformed_requests_are_refused_by_name_and_leave_nothing_behind(
-    ingest: Ingest, subtests: pytest.Subtests
+@pytest.mark.parametrize("request_", malformed(), ids=lambda request: request.name)
+async def test_a_malformed_request_is_refused_by_name_and_leaves_nothing_behind(
+    ingest: Ingest, request_: Malformed
 ) -> None:
-    for name, content, headers, status, mistake in MALFORMED:
-        with subtests.test(name):
-            answer = await ingest.live.post("/api/v1/events", content=content, headers=headers)
-            assert_problem(answer, status)
-            if mistake:
-                assert mistake in [[error["pointer"], error["code"]] for error in answer.json()["errors"]]
-    assert await ingest.count("events") == 0
-    assert await ingest.count("ledger") == 0
+    answer = await ingest.live.post("/api/v1/events", content=request_.content, headers=request_.headers)
+    assert_problem(answer, request_.status)
+    if request_.mistake is not None:
+        assert request_.mistake in [(error["pointer"], error["code"]) for error in answer.json()["errors"]]
+        assert all(error["detail"] and error["code"] in FIELD_CODES for error in answer.json()["errors"])
+    assert await ingest.count("events") == await ingest.count("ledger") == 0
     assert ingest.announced == []
+
+
+def test_there_are_many_and_each_is_another() -> None:
+    requests = malformed()
+    assert len({(one.content, *sorted(one.headers.items())) for one in requests}) == len(requests) >= 150
 
 
 async def test_every_mistake_is_told_at_once(ingest: Ingest) -> None:
@@ -146,22 +79,81 @@ async def test_a_large_body_without_a_length_is_cut_off(ingest: Ingest) -> None:
     assert_problem(answer, 413)
 
 
+NO_EVENT = (404, "event_not_found")
+NOTHING = (404, "not_found")
+NOT_SO = (405, "method_not_allowed")
+
+
 @pytest.mark.parametrize(
-    ("method", "path", "status", "code"),
+    ("method", "path", "expected"),
     [
-        ("GET", "/nothing/here", 404, "not_found"),
-        ("DELETE", "/api/v1/events", 405, "method_not_allowed"),
-        ("GET", "/api/v1/events/evt_xyz", 404, "event_not_found"),
-        ("GET", f"/api/v1/events/evt_{'0' * 32}", 404, "event_not_found"),
+        ("GET", "/nothing/here", NOTHING),
+        ("GET", "/api/v1/", NOTHING),
+        ("GET", "/api/v2/events", NOTHING),
+        ("GET", "/api/v1/jobs/job_1", NOTHING),
+        ("GET", "/api/v1/events/evt_1/jobs", NOTHING),
+        ("GET", "/API/V1/EVENTS", NOTHING),
+        ("PUT", "/api/v1/events", NOT_SO),
+        ("PATCH", "/api/v1/events", NOT_SO),
+        ("DELETE", "/api/v1/events", NOT_SO),
+        ("TRACE", "/api/v1/events", NOT_SO),
+        ("POST", "/api/v1/jobs", NOT_SO),
+        ("POST", "/api/v1/metrics", NOT_SO),
+        ("POST", f"/api/v1/events/evt_{'0' * 32}", NOT_SO),
+        ("DELETE", f"/api/v1/events/evt_{'0' * 32}", NOT_SO),
+        ("GET", "/api/v1/events/evt_xyz", NO_EVENT),
+        ("GET", f"/api/v1/events/evt_{'0' * 32}", NO_EVENT),
+        ("GET", f"/api/v1/events/evt_{'0' * 31}", NO_EVENT),
+        ("GET", f"/api/v1/events/evt_{'0' * 33}", NO_EVENT),
+        ("GET", f"/api/v1/events/evt_{'f' * 32}", NO_EVENT),
+        ("GET", f"/api/v1/events/EVT_{'0' * 32}", NO_EVENT),
+        ("GET", f"/api/v1/events/evt_{'A' * 32}", NO_EVENT),
+        ("GET", f"/api/v1/events/job_{'0' * 32}", NO_EVENT),
+        ("GET", f"/api/v1/events/{'0' * 32}", NO_EVENT),
+        ("GET", "/api/v1/events/01a22880-731a-7585-90dd-b4285948c700", NO_EVENT),
+        ("GET", "/api/v1/events/%00", NO_EVENT),
+        ("GET", "/api/v1/events/%FF%FE", NO_EVENT),
+        ("GET", "/api/v1/events/..%2F..%2Fetc%2Fpasswd", None),
+        ("GET", "/api/v1/events/1%20OR%201=1", NO_EVENT),
+        ("GET", "/api/v1/events/" + "x" * 8_000, NO_EVENT),
+        ("GET", "/api/v1/events/" + "%D9%A0" * 36, NO_EVENT),
     ],
 )
-async def test_addresses_that_do_not_exist_are_problems_too(
-    ingest: Ingest, method: str, path: str, status: int, code: str
+async def test_addresses_and_methods_that_do_not_exist_are_problems_too(
+    ingest: Ingest, method: str, path: str, expected: tuple[int, str] | None
 ) -> None:
     answer = await ingest.live.request(method, path)
-    assert_problem(answer, status)
-    assert answer.json()["code"] == code
-    assert ("Allow" in answer.headers) == (status == 405)
+    assert_problem(answer, answer.status_code)
+    told = answer.status_code, answer.json()["code"]
+    assert told == expected if expected else told in (NOTHING, NO_EVENT)
+    assert ("Allow" in answer.headers) == (answer.status_code == 405)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"hello\r\n\r\n",
+        b"BREW /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40),
+        b"GET /api/v1/events HTTP/9.9\r\n\r\n",
+        b"GET /api/v1/events HTTP/1.1\r\nno colon here\r\n\r\n",
+        b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
+        b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnot a size\r\n",
+    ],
+)
+async def test_what_is_not_even_http_is_answered_with_a_problem(ingest: Ingest, raw: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(ingest.base_url).port)
+    writer.write(raw)
+    async with asyncio.timeout(20):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b" 400 " in head.splitlines()[0]
+        assert PROBLEM_MEDIA_TYPE.encode() in head
+        told = msgspec.json.decode(await reader.read())
+    writer.close()
+    assert (told["status"], told["code"]) == (400, "bad_request")
+    assert await ingest.count("events") == 0
 
 
 async def test_the_request_id_is_taken_cleaned_and_given_back(ingest: Ingest) -> None:
