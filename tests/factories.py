@@ -17,7 +17,7 @@ from shared.store.events import NewEvent, insert_if_new
 from shared.store.outgoing import MadeJob, NewJob, create_if_missing
 from shared.tenant import EmailSender, Mode, ScopedTenant, Senders, Tenant
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 def new_job(
