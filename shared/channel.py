@@ -17,5 +17,5 @@ class Channel(StrEnum):
 CHANNEL_NUMBERS = {Channel.INAPP: 1, Channel.EMAIL: 2, Channel.PUSH: 3}
 """The number of each channel in job ids (1 to 15). Never reused, never changed."""
 
-BUILT_CHANNELS = (Channel.INAPP, Channel.EMAIL)
+BUILT_CHANNELS = (Channel.INAPP, Channel.EMAIL, Channel.PUSH)
 """The channels this release can send on; the tenant file refuses the others as "not yet"."""

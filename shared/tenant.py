@@ -7,9 +7,10 @@ and no field is renamed.
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from shared.channel import Channel
+from shared.content import AndroidStyle, AppleStyle, Urgency, WebStyle
 from shared.ids import ScopeId, TenantId
 from shared.job import Lane
 from shared.recipient import Recipient
@@ -81,6 +82,27 @@ class EmailRule:
 
 
 @dataclass(frozen=True, slots=True)
+class PushRule:
+    """What the notification of an event type says. ``data`` and ``collapse`` are the same in every locale.
+
+    ``web.icon`` begins with ``/`` (then the website is put before it) or ``https://``; the rest is as in PushContent.
+    """
+
+    how: ChannelTerms
+    title: Texts
+    body: Texts
+    link: LinkTemplate | None = None
+    data: dict[str, str] = field(default_factory=dict)
+    badge: Literal["unread"] | None = None
+    urgency: Urgency | None = None
+    ttl: timedelta | None = None
+    collapse: str | None = None
+    android: AndroidStyle = field(default_factory=AndroidStyle)
+    apple: AppleStyle = field(default_factory=AppleStyle)
+    web: WebStyle = field(default_factory=WebStyle)
+
+
+@dataclass(frozen=True, slots=True)
 class EventType:
     """One kind of event: the payload it takes and what is said on which channel.
 
@@ -97,10 +119,11 @@ class EventType:
     to: Recipient | None = None
     inapp: InappRule | None = None
     email: EmailRule | None = None
+    push: PushRule | None = None
 
     def channels(self) -> tuple[Channel, ...]:
         """The channels this type goes out on, in the order their jobs are made."""
-        rules = ((Channel.INAPP, self.inapp), (Channel.EMAIL, self.email))
+        rules = ((Channel.INAPP, self.inapp), (Channel.EMAIL, self.email), (Channel.PUSH, self.push))
         return tuple(channel for channel, rule in rules if rule is not None)
 
 

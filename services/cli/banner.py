@@ -28,7 +28,7 @@ def ready_lines(told: dict[str, Any], path: Path) -> list[str]:
         "Then try (with the id of the answer in place of EVENT):",
         f"  curl -s {api}/api/v1/events/EVENT {key}",
         f"  curl -s {told['inbox_url']}/api/v1/inbox {READ.format(campus['subscriber_token'])}",
-        f"  curl -s '{api}/sandbox/messages?channel=email' {READ.format(told['operator_token'])}",
+        f"  curl -s {api}/sandbox/messages {READ.format(told['operator_token'])}",
         "Stop with Ctrl-C.",
     ]
 

@@ -89,6 +89,30 @@ def _build_email(ground: Ground) -> list[Part]:
     )
 
 
+def _push_settings() -> list[type[Settings]]:
+    from services.push.settings import PushSettings
+
+    return [PushSettings]
+
+
+def _build_push(ground: Ground) -> list[Part]:
+    from services.push.accounts import OneAccount, StoredAccounts
+    from services.push.app import build
+    from services.push.settings import PushSettings
+
+    return build(
+        load_settings(PushSettings, ground.environ),
+        ground.database,
+        ground.bus,
+        ground.tenants,
+        StoredAccounts(ground.database, ground.sealer)
+        if ground.sinks is None
+        else OneAccount(ground.sinks.service_account),
+        worker_name=ground.worker_name(),
+        hearts=ground.hearts,
+    )
+
+
 class InboxSettings(Settings):
     """Where end users find their inbox."""
 
@@ -110,5 +134,6 @@ SERVICES = {
     "ingest": Service(_ingest_settings, _build_ingest),
     "router": Service(_router_settings, _build_router),
     "email": Service(_email_settings, _build_email),
+    "push": Service(_push_settings, _build_push),
     "inapp": Service(_inapp_settings, _build_inapp),
 }

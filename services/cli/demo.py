@@ -1,6 +1,7 @@
-"""The demo of `waybill up`: the example tenant, its keys, and an event that is ready to be posted."""
+"""The demo of `waybill up`: the example tenants, their keys, bob's phone, and an event that is ready to be posted."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from services.cli.exits import CommandFailed
@@ -11,56 +12,77 @@ from shared.keys import Permission, hash_key
 from shared.sealing import Sealer
 from shared.store.database import Database
 from shared.store.keys import find_key
+from shared.store.targets import register
 from shared.store.tenants import scopes_of
 from shared.tenant import Mode
 from shared.tenantfile.apply import apply
 from shared.tenantfile.check import check_file
 
+TENANTS = ("campus", "portfolio", "storefront")
 TENANT = "campus"
-TENANT_FILE = ROOT / "examples" / TENANT / f"{TENANT}.yaml"
+"""The one whose event is printed."""
+RINGING = ("campus", "storefront")
+"""Those of whose apps bob's phone has one."""
 RECIPIENT = "bob"
+PHONE = "bobs-simulated-phone"
+"""The token of bob's phone: the same at every start, so that he never has two."""
 EVENT_TYPE = "booking_confirmed"
 TOKEN_LIFETIME = timedelta(hours=24)
 
 
-async def apply_example(database: Database, sealer: Sealer, *, prune: bool) -> str:
-    """Apply the example tenant's file; a word on what became of it.
+def file_of(tenant: str) -> Path:
+    """The tenant's file in the clone."""
+    return ROOT / "examples" / tenant / f"{tenant}.yaml"
 
-    Pruned, the demo is what the clone says it is, whatever an earlier file had: for a database of `up`'s own.
+
+async def apply_examples(database: Database, sealer: Sealer, *, prune: bool) -> str:
+    """Apply the example tenants' files; a word on what became of each. Their credentials are not looked for.
+
+    With ``prune`` they become what the clone says they are, whatever an earlier version of a file had.
     """
-    if not TENANT_FILE.is_file():
-        raise CommandFailed(
-            f"{TENANT_FILE} is missing: `waybill up` runs in a clone of Waybill, elsewhere `waybill run`"
-        )
-    applied = await apply(database, sealer, TENANT_FILE, prune=prune)
-    return f"{applied.tenant_key}, version {applied.version}"
+    words = []
+    for tenant in TENANTS:
+        file = file_of(tenant)
+        if not file.is_file():
+            raise CommandFailed(f"{file} is missing: `waybill up` runs in a clone of Waybill, elsewhere `waybill run`")
+        applied = await apply(database, sealer, file, prune=prune)
+        words.append(f"{applied.tenant_key} (version {applied.version})")
+    return ", ".join(words)
 
 
-async def keys_of_example(database: Database, before: TenantKeys | None) -> TenantKeys:
-    """The example tenant's API keys: those of ``before`` that are still valid, new ones for the others."""
-    live = await _key(database, Mode.LIVE, before.live if before else None)
-    return TenantKeys(live, await _key(database, Mode.TEST, before.test if before else None))
+async def keys_of(database: Database, tenant: str, before: TenantKeys | None) -> TenantKeys:
+    """The tenant's API keys: those of ``before`` that are still valid, new ones for the others."""
+    live = await _key(database, tenant, Mode.LIVE, before.live if before else None)
+    return TenantKeys(live, await _key(database, tenant, Mode.TEST, before.test if before else None))
 
 
-async def bobs_token(database: Database, sealer: Sealer) -> str:
+async def bobs_token(database: Database, sealer: Sealer, tenant: str) -> str:
     """A fresh token for the demo recipient's inbox."""
-    return await subscriber_token(database, sealer, TENANT, Mode.LIVE, RECIPIENT, TOKEN_LIFETIME)
+    return await subscriber_token(database, sealer, tenant, Mode.LIVE, RECIPIENT, TOKEN_LIFETIME)
+
+
+async def register_phone(database: Database) -> None:
+    """Have bob's one phone registered with every tenant whose app it has."""
+    async with database.begin() as connection:
+        for tenant in RINGING:
+            scope_id = (await scopes_of(connection, tenant))[Mode.LIVE].scope_id
+            await register(connection, scope_id, RECIPIENT, "fcm", PHONE, "android", "demo")
 
 
 def example_event() -> dict[str, Any]:
     """A body for POST /api/v1/events, without idempotency key."""
-    example = check_file(TENANT_FILE).tenant.event_types[EVENT_TYPE].example
+    example = check_file(file_of(TENANT)).tenant.event_types[EVENT_TYPE].example
     recipient = {"id": RECIPIENT, "name": "Bob", "email": f"{RECIPIENT}@{TENANT}.example", "locale": "en"}
     return {"event_type": EVENT_TYPE, "recipient": recipient, "payload": example}
 
 
-async def _key(database: Database, mode: Mode, before: str | None) -> str:
-    if before is not None and await _is_valid(database, mode, before):
+async def _key(database: Database, tenant: str, mode: Mode, before: str | None) -> str:
+    if before is not None and await _is_valid(database, tenant, mode, before):
         return before
-    return await issue_key(database, TENANT, mode, list(Permission))
+    return await issue_key(database, tenant, mode, list(Permission))
 
 
-async def _is_valid(database: Database, mode: Mode, key: str) -> bool:
+async def _is_valid(database: Database, tenant: str, mode: Mode, key: str) -> bool:
     async with database.hot() as pg:
         found = await find_key(pg, hash_key(key))
     if found is None or found.revoked_at is not None or not found.permissions.issuperset(Permission):
@@ -68,5 +90,5 @@ async def _is_valid(database: Database, mode: Mode, key: str) -> bool:
     if found.expires_at is not None and found.expires_at <= datetime.now(UTC):
         return False
     async with database.begin() as connection:
-        scopes = await scopes_of(connection, TENANT)
+        scopes = await scopes_of(connection, tenant)
     return mode in scopes and scopes[mode].scope_id == found.scope_id

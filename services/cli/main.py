@@ -19,8 +19,12 @@ app = typer.Typer(
 )
 database = typer.Typer(help="The schema in Postgres.", no_args_is_help=True)
 key = typer.Typer(help="API keys and inbox tokens.", no_args_is_help=True)
+schema = typer.Typer(help="The shapes of files, for editors.", no_args_is_help=True)
+tenant = typer.Typer(help="Tenants.", no_args_is_help=True)
 app.add_typer(database, name="db")
 app.add_typer(key, name="key")
+app.add_typer(schema, name="schema")
+app.add_typer(tenant, name="tenant")
 
 
 class Service(StrEnum):
@@ -29,6 +33,7 @@ class Service(StrEnum):
     INGEST = "ingest"
     ROUTER = "router"
     EMAIL = "email"
+    PUSH = "push"
     INAPP = "inapp"
     ALL = "all"
 
@@ -46,7 +51,7 @@ def main() -> None:
 
 @app.command()
 def up() -> None:
-    """Run everything on this machine: Postgres, all services, a mail catcher and the example tenant."""
+    """Run everything on this machine: Postgres, all services, sinks for mail and push, and the example tenants."""
     from services.cli.up import up
 
     up()
@@ -87,6 +92,22 @@ def apply(
     from services.cli.apply import apply
 
     apply(file, check=check, prune=prune, as_json=as_json)
+
+
+@tenant.command("list")
+def tenant_list(as_json: AsJson = False) -> None:
+    """List every tenant with the version of its file and its event types."""
+    from services.cli.tenant import list_tenants
+
+    list_tenants(as_json)
+
+
+@schema.command("tenant")
+def schema_tenant() -> None:
+    """Print the JSON Schema of a tenant file: editors complete and check with it."""
+    from services.cli.schema import print_tenant_schema
+
+    print_tenant_schema()
 
 
 @key.command("create")

@@ -1,5 +1,6 @@
-"""What `waybill up` sets up before the curtain rises: Postgres, schema, the demo's tenant and keys, and all parts."""
+"""What `waybill up` sets up before the curtain rises: Postgres, schema, the demo's tenants and keys, and all parts."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -15,14 +16,17 @@ from services.cli.compose import ALL, build_parts
 from services.cli.db import bring_to_head
 from services.cli.embedded import embedded_postgres
 from services.cli.exits import CommandFailed
-from services.cli.ground import Ground, stand_on
+from services.cli.ground import Ground, Sinks, stand_on
 from services.cli.kept import Kept, load_or_make, save
 from services.cli.readiness import Curtain, readyz_route
 from services.cli.run import admin_part
 from services.cli.sandbox.mailcatcher import MailCatcher
 from services.cli.sandbox.messages import message_routes
+from services.cli.sandbox.pushes import PushSimulator
+from services.push.fcm import load as load_firebase
 from shared.errors import SealError
 from shared.lifecycle import Part
+from shared.serviceaccount import parse_service_account
 from shared.settings import PREFIX, ProcessSettings, listed
 from shared.web.server import HttpPart
 
@@ -69,20 +73,25 @@ class Stage:
 
 async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -> Stage:
     """Everything ready to run; ``stack`` has what must be closed afterwards."""
+    # Most of a second, better spent while Postgres starts than on the first push.
+    loading = asyncio.create_task(asyncio.to_thread(load_firebase))
     url, watches = await _find_postgres(stack, settings, home)
     say(f"Schema {await bring_to_head(url)}")
     kept = load_or_make(home)
-    catcher = MailCatcher()
+    catcher, simulator = MailCatcher(), await asyncio.to_thread(PushSimulator)
     sink = catcher.part(settings.host, settings.smtp_sink_port)
-    environ = _environment(kept, url, f"smtp://{in_url(settings.reached_at)}:{sink.port}")
+    environ = _environment(kept, url, f"smtp://{in_url(settings.reached_at)}:{sink.port}", simulator.base_url)
     operator_token = environ[f"{PREFIX}OPERATOR_TOKEN"]
-    ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host))
+    sinks = Sinks(parse_service_account(simulator.account.text.encode()))
+    ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host, sinks=sinks))
     kept = await _set_up_demo(ground, kept, home, prune=settings.database_url is None)
-    tenants = {demo.TENANT: await _tell_tenant(ground, kept)}
+    tenants = {tenant: await _tell_tenant(ground, kept, tenant) for tenant in demo.TENANTS}
     curtain = Curtain()
     checks = {"up": curtain.check, "postgres": ground.check_schema}
-    ground.extra_routes.extend([readyz_route(checks), *message_routes(catcher, operator_token)])
-    parts = [*watches, sink, *ground.parts(), *build_parts(ALL, ground)]
+    ground.extra_routes.extend(
+        [readyz_route(checks), *message_routes(catcher.newest, simulator.newest, operator_token)]
+    )
+    parts = [*watches, sink, simulator.part(), *ground.parts(), *build_parts(ALL, ground)]
     parts.append(admin_part(ground, int(environ.get(ADMIN_PORT, "0")), parts))
     told = {
         **_addresses(parts, settings.reached_at),
@@ -91,6 +100,7 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
         "tenants": tenants,
         "example_event": demo.example_event(),
     }
+    await loading
     return Stage(parts, told, curtain)
 
 
@@ -102,30 +112,32 @@ async def _find_postgres(stack: AsyncExitStack, settings: UpSettings, home: Path
     return url, [watch]
 
 
-def _environment(kept: Kept, url: str, sink_url: str) -> dict[str, str]:
+def _environment(kept: Kept, url: str, sink_url: str, firebase_url: str) -> dict[str, str]:
     """The environment the services read: the given one, with what `up` brings along.
 
-    The sink takes the place of any relay that is given: a demo writes to nobody.
+    The sinks take the place of any relay and any Firebase that are given: a demo writes to nobody, and rings nobody.
     """
     made = {"DATABASE_URL": url, "MASTER_KEYS": kept.master_key, "OPERATOR_TOKEN": kept.operator_token}
     given = {name: value for name, value in os.environ.items() if value}
-    return {PREFIX + name: value for name, value in made.items()} | given | {f"{PREFIX}SMTP_URL": sink_url}
+    sinks = {f"{PREFIX}SMTP_URL": sink_url, f"{PREFIX}FCM_BASE_URL": firebase_url}
+    return {PREFIX + name: value for name, value in made.items()} | given | sinks
 
 
 async def _set_up_demo(ground: Ground, kept: Kept, home: Path, *, prune: bool) -> Kept:
-    """The example tenant applied and its keys made, or reused; what is kept from now on."""
-    say(f"Tenant {await demo.apply_example(ground.database, ground.sealer, prune=prune)}")
+    """The example tenants applied, their keys made or reused, bob's phone registered; what is kept from now on."""
+    say(f"Tenants {await demo.apply_examples(ground.database, ground.sealer, prune=prune)}")
     await ground.tenants.load()
-    keys = await demo.keys_of_example(ground.database, kept.keys.get(demo.TENANT))
-    kept = msgspec.structs.replace(kept, keys={**kept.keys, demo.TENANT: keys})
+    keys = {tenant: await demo.keys_of(ground.database, tenant, kept.keys.get(tenant)) for tenant in demo.TENANTS}
+    kept = msgspec.structs.replace(kept, keys=kept.keys | keys)
     save(home, kept)
+    await demo.register_phone(ground.database)
     return kept
 
 
-async def _tell_tenant(ground: Ground, kept: Kept) -> dict[str, str]:
-    keys = kept.keys[demo.TENANT]
+async def _tell_tenant(ground: Ground, kept: Kept, tenant: str) -> dict[str, str]:
+    keys = kept.keys[tenant]
     try:
-        token = await demo.bobs_token(ground.database, ground.sealer)
+        token = await demo.bobs_token(ground.database, ground.sealer, tenant)
     except SealError as exc:
         raise CommandFailed(f"{exc}: set {PREFIX}MASTER_KEYS to those this database was made with") from exc
     return {"live_key": keys.live, "test_key": keys.test, "subscriber_token": token}

@@ -13,7 +13,8 @@ from shared.relay import Relay
 from shared.verdict import NoVerdict, SenderBlocked, Verdict
 
 OF_THE_STORE = 0.2
-"""The share of an attempt within which it must be known which relay to take."""
+"""The share of an attempt within which it must be known which relay to take, where that is less than LONGEST_LOOK."""
+LONGEST_LOOK = timedelta(seconds=2)
 
 
 class EmailProvider:
@@ -35,7 +36,7 @@ class EmailProvider:
         """What became of one attempt to hand the mail to the tenant's relay."""
         began = asyncio.get_running_loop().time()
         try:
-            relay = await self._relays.of(parcel.tenant, self._attempt_timeout * OF_THE_STORE)
+            relay = await self._relays.of(parcel.tenant, min(self._attempt_timeout * OF_THE_STORE, LONGEST_LOOK))
         except StoreUnavailable as exc:
             return NoVerdict(handed_over=False, code="store_unavailable", error=str(exc))
         except RelayUnusable as exc:

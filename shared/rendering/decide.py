@@ -1,6 +1,6 @@
 """Which channels an event goes out on, with which content, and why not on the others."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,9 +13,10 @@ from shared.job import REASONS, JobReason, JobStatus, Lane
 from shared.recipient import Recipient
 from shared.rendering.entry import write_entry
 from shared.rendering.mail import write_mail
+from shared.rendering.notification import write_notification
 from shared.rendering.writer import Writer
 from shared.retry import Terms
-from shared.tenant import ChannelTerms, EmailRule, EventType, InappRule, ScopedTenant, Tenant
+from shared.tenant import ChannelTerms, EmailRule, EventType, InappRule, PushRule, ScopedTenant, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,14 @@ def plan(tenant: ScopedTenant, event: EventFacts) -> list[Planned | Refused]:
         entries.append(_plan_inapp(tenant.tenant, event_type, event_type.inapp, event))
     if event_type.email is not None:
         entries.append(_plan_email(tenant.tenant, event_type, event_type.email, event))
+    if event_type.push is not None:
+        entries.append(_plan_push(tenant.tenant, event_type, event_type.push, event))
     return entries
 
 
 def _plan_inapp(tenant: Tenant, event_type: EventType, rule: InappRule, event: EventFacts) -> Planned | Refused:
     bare = _Bare(Channel.INAPP, event_type, rule.how, event)
-    try:
-        return bare.planned(write_entry(rule, _writer(tenant, event)))
-    except RenderError as exc:
-        return bare.refused(JobReason.TEMPLATE_ERROR, str(exc))
+    return bare.rendered(lambda: write_entry(rule, _writer(tenant, event)))
 
 
 def _plan_email(tenant: Tenant, event_type: EventType, rule: EmailRule, event: EventFacts) -> Planned | Refused:
@@ -87,10 +87,13 @@ def _plan_email(tenant: Tenant, event_type: EventType, rule: EmailRule, event: E
     address = event.recipient.email
     if not address:
         return bare.refused(JobReason.NO_ADDRESS, "the event gave no email address for its recipient")
-    try:
-        return bare.planned(write_mail(event_type, rule, _writer(tenant, event), address))
-    except RenderError as exc:
-        return bare.refused(JobReason.TEMPLATE_ERROR, str(exc))
+    return bare.rendered(lambda: write_mail(event_type, rule, _writer(tenant, event), address))
+
+
+def _plan_push(tenant: Tenant, event_type: EventType, rule: PushRule, event: EventFacts) -> Planned | Refused:
+    # Never skipped for want of targets: they are read when it is sent, and may be registered until then.
+    bare = _Bare(Channel.PUSH, event_type, rule.how, event)
+    return bare.rendered(lambda: write_notification(rule, _writer(tenant, event)))
 
 
 def _writer(tenant: Tenant, event: EventFacts) -> Writer:
@@ -106,7 +109,11 @@ class _Bare:
     how: ChannelTerms
     event: EventFacts
 
-    def planned(self, content: Content) -> Planned:
+    def rendered(self, write: Callable[[], Content]) -> Planned | Refused:
+        try:
+            content = write()
+        except RenderError as exc:
+            return self.refused(JobReason.TEMPLATE_ERROR, str(exc))
         return Planned(
             channel=self.channel,
             recipient_id=self.event.recipient.id,

@@ -85,12 +85,12 @@ class ContentReader:
     def inapp(self, section: Section, message: Message, above: Options) -> InappRule | None:
         """The inbox entry, or None and a mistake."""
         self.places[Channel.INAPP] = section.node.place
-        title = self._own_or(section, "title", message.title, emptiness)
-        body = self._own_or(section, "body", message.body)
+        title = self.own_or(section, "title", message.title, emptiness)
+        body = self.own_or(section, "body", message.body)
         own_link = self.link(section.section("link"))
         link = own_link if section.has("link") else message.link
         icon = section.text("icon")
-        data = self._data(section)
+        data = self.data(section)
         how = read_options(section).over(above).terms_for(Channel.INAPP)
         section.close()
         if title is None or body is None:
@@ -161,15 +161,24 @@ class ContentReader:
         self.pieces.append(Piece(Localized({"": Source(node.place, text)}), Kind.TEXT, name, problem))
         return text
 
-    def _own_or(
+    def own_or(
         self, section: Section, key: str, fallback: Localized | None, problem: Problem | None = None
     ) -> Localized | None:
+        """The channel's own text under ``key``, else what the message says; None and a mistake when neither does."""
         if section.has(key):
             return self.text(section.get(key), Kind.TEXT, key, problem)
         section.get(key)
         if fallback is None:
             self.report.add(section.node.place, f"{key} is missing: neither here nor in message")
         return fallback
+
+    def data(self, section: Section) -> dict[str, str]:
+        """What goes to the product's own code, a template of plain text for each key."""
+        node = section.get("data")
+        block: Block | None = None if node is None else as_block(node, self.report)
+        entries = {} if block is None else block.entries
+        written = {key: self.one(value, f"data.{key}") for key, value in entries.items()}
+        return {key: text for key, text in written.items() if text is not None}
 
     def _check_mail(self, section: Section, message: Message, *, has_subject: bool) -> None:
         if not has_subject and not section.has("subject"):
@@ -181,13 +190,6 @@ class ContentReader:
             self.report.add(section.node.place, "give markdown, or html with text, not both")
         elif "html" in written and "text" not in written:
             self.report.add(section.node.place, "html needs text beside it: every mail has both")
-
-    def _data(self, section: Section) -> dict[str, str]:
-        node = section.get("data")
-        block: Block | None = None if node is None else as_block(node, self.report)
-        entries = {} if block is None else block.entries
-        written = {key: self.one(value, f"data.{key}") for key, value in entries.items()}
-        return {key: text for key, text in written.items() if text is not None}
 
 
 def _texts(text: Localized | None) -> Texts | None:

@@ -14,7 +14,7 @@ MAX_SHOWN = 60
 _LISTED = re.compile(r"(event_types|categories)\.[^.]+")
 _FILE_WORDS = (
     (re.compile(r"^(event_types\.[^.]+\.)payload_schema"), r"\1payload"),
-    (re.compile(r"^(event_types\.[^.]+\.)(inapp|email)\b"), r"\1channels.\2"),
+    (re.compile(r"^(event_types\.[^.]+\.)(inapp|email|push)\b"), r"\1channels.\2"),
     (re.compile(r"\.how(\.terms)?\."), "."),
 )
 

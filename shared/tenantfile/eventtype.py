@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.address import address_problem
-from shared.channel import Channel
+from shared.channel import BUILT_CHANNELS, Channel
 from shared.payloads import Checker
 from shared.recipient import Recipient, id_problem
 from shared.rendering.variables import variables_schema
-from shared.tenant import EmailRule, EventType, InappRule, Tenant
+from shared.tenant import EmailRule, EventType, InappRule, PushRule, Tenant
 from shared.tenantfile.content import ContentReader
 from shared.tenantfile.later import LATER_CHANNELS, LATER_EMAIL
 from shared.tenantfile.nodes import Node, Report, find_node, plain_value
 from shared.tenantfile.paths import Paths
 from shared.tenantfile.preview import preview
+from shared.tenantfile.push import read_push
 from shared.tenantfile.schema import read_schema
 from shared.tenantfile.section import Section, as_block
 from shared.tenantfile.templates import TemplateCheck
@@ -48,9 +49,9 @@ def read_event_type(event_type_id: str, node: Node, around: Around) -> EventType
     schema = _read_payload(section)
     example = _read_example(section, schema)
     content = ContentReader(around.texts, report)
-    inapp, email = _read_channels(section, content, options)
+    rules = _read_channels(section, content, options)
     section.close()
-    if to is not None and email is not None and to.email is None:
+    if to is not None and rules.email is not None and to.email is None:
         report.add(block.entries["to"].place, "email is missing: the type goes out by email")
     check = TemplateCheck(None if schema is None else Paths(variables_schema(schema), schema), report)
     for piece in content.pieces:
@@ -67,8 +68,9 @@ def read_event_type(event_type_id: str, node: Node, around: Around) -> EventType
         expires_after=own.expires_after,
         category=category,
         to=to,
-        inapp=inapp,
-        email=email,
+        inapp=rules.inapp,
+        email=rules.email,
+        push=rules.push,
     )
     preview(event_type, content, around.tenant, report)
     return event_type
@@ -87,29 +89,37 @@ def _read_to(section: Section | None) -> Recipient | None:
     return None if recipient_id is None or problems else Recipient(recipient_id, name, email)
 
 
-def _read_channels(
-    section: Section, content: ContentReader, options: Options
-) -> tuple[InappRule | None, EmailRule | None]:
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    inapp: InappRule | None = None
+    email: EmailRule | None = None
+    push: PushRule | None = None
+
+
+def _read_channels(section: Section, content: ContentReader, options: Options) -> _Rules:
     message = content.message(section.section("message"))
     node = section.required("channels")
     block = None if node is None else as_block(node, section.report)
     if block is None:
-        return None, None
+        return _Rules()
     if not block.entries:
-        section.report.add(block.place, "needs at least one channel: inapp or email")
+        section.report.add(block.place, f"needs at least one channel: {', '.join(BUILT_CHANNELS)}")
     channels = Section(block, section.report, LATER_CHANNELS)
-    inapp = email = None
+    inapp = email = push = None
     if (entry := channels.section("inapp")) is not None:
         inapp = content.inapp(entry, message, options)
         _check_expiry(entry, inapp, options)
     if (mail := channels.section("email", LATER_EMAIL)) is not None:
         email = content.email(mail, message, options)
         _check_expiry(mail, email, options)
+    if (notification := channels.section("push")) is not None:
+        push = read_push(content, notification, message, options)
+        _check_expiry(notification, push, options)
     channels.close()
-    return inapp, email
+    return _Rules(inapp, email, push)
 
 
-def _check_expiry(section: Section, rule: InappRule | EmailRule | None, options: Options) -> None:
+def _check_expiry(section: Section, rule: InappRule | EmailRule | PushRule | None, options: Options) -> None:
     longest = options.terms_for(Channel.INAPP).expires_after
     if rule is not None and rule.how.expires_after > longest:
         place = section.node.entries["expires_after"].place

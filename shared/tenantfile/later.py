@@ -25,7 +25,6 @@ LATER_EMAIL_SENDER = {"dkim": "DKIM signing is not built in this release; sign a
 LATER_PUSH_SENDER = {"webpush": "Web Push is not built in this release"}
 
 LATER_CHANNELS = {
-    "push": "push is not built in this release",
     "sms": "text messages are not built in this release",
     "webhook": "webhooks are not built in this release",
 }

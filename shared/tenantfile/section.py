@@ -16,13 +16,13 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class Section:
-    """One mapping under reading. ``close`` complains about every key nobody asked for."""
+    """One mapping under reading. ``close`` complains about every key nobody asked for; ``asked`` are those known."""
 
     def __init__(self, node: Block, report: Report, later: Mapping[str, str] | None = None) -> None:
         self.node = node
         self.report = report
         self._later = {**LATER_EVERYWHERE, **(later or {})}
-        self._asked: list[str] = []
+        self.asked: list[str] = []
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""
@@ -30,7 +30,7 @@ class Section:
 
     def get(self, key: str) -> Node | None:
         """The node under ``key``, which is known from now on."""
-        self._asked.append(key)
+        self.asked.append(key)
         return self.node.entries.get(key)
 
     def required(self, key: str) -> Node | None:
@@ -80,12 +80,12 @@ class Section:
     def close(self) -> None:
         """Complain about the keys nobody asked for."""
         for key, node in self.node.entries.items():
-            if key in self._asked:
+            if key in self.asked:
                 continue
             if key in self._later:
                 self.report.add(node.place, f"not yet: {self._later[key]}")
             else:
-                self.report.add(node.place, f"unknown key {key}{did_you_mean(key, self._asked)}")
+                self.report.add(node.place, f"unknown key {key}{did_you_mean(key, self.asked)}")
 
     def _read(self, key: str, read: Callable[[Node, Report], T | None], *, required: bool = False) -> T | None:
         node = self.required(key) if required else self.get(key)

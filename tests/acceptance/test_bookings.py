@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from shared.store.database import Database
-from tests.fakes.installation import SERVICES, installed, ledger_mistakes
+from tests.fakes.installation import PHONE, SERVICES, installed, ledger_mistakes
 
+CHANNELS = ("inapp", "email", "push")
 POSTS = 1_000
 KEYS = 100
 AT_ONCE = 32
@@ -22,7 +23,7 @@ def bus(request: pytest.FixtureRequest) -> tuple[str | None, tuple[str, ...]]:
     return request.getfixturevalue("amqp_url"), SERVICES
 
 
-async def test_a_booking_lands_in_the_inbox_and_in_a_mailbox(
+async def test_a_booking_lands_in_the_inbox_in_a_mailbox_and_on_a_phone(
     database_url: str, tmp_path: Path, bus: tuple[str | None, tuple[str, ...]]
 ) -> None:
     amqp_url, processes = bus
@@ -35,10 +36,14 @@ async def test_a_booking_lands_in_the_inbox_and_in_a_mailbox(
         assert {job["channel"]: (job["status"], len(job["attempts"])) for job in event["jobs"]} == {
             "inapp": ("SENT", 1),
             "email": ("SENT", 1),
+            "push": ("SENT", 1),
         }
         (mail,) = installation.sink.mails
         assert mail.envelope_to == ("bob@example.com",)
         assert "Linear algebra" in str(mail.message["Subject"])
+        (push,) = installation.fcm.rung(PHONE)
+        assert push["notification"]["title"] == "Linear algebra is booked"
+        assert push["apns"]["payload"]["aps"]["badge"] == 1
         page = (await installation.inbox.get("/api/v1/inbox")).json()
         (entry,) = page["data"]
         assert entry["event_id"] == event["id"]
@@ -68,12 +73,15 @@ async def test_a_thousand_posts_with_a_hundred_keys_send_each_once(
             await installation.until_outcome(event_id)
         assert len(installation.sink.mails) == KEYS
         assert len({mail.message_id for mail in installation.sink.mails}) == KEYS
+        rung = installation.fcm.rung(PHONE)
+        assert len(rung) == len({push["android"]["notification"]["tag"] for push in rung}) == KEYS
         ledger = (await installation.client.get("/api/v1/metrics")).json()
         assert ledger["events"]["ROUTED"] == KEYS
-        assert ledger["jobs"]["email"]["SENT"] == ledger["jobs"]["inapp"]["SENT"] == KEYS
+        assert {channel: jobs["SENT"] for channel, jobs in ledger["jobs"].items()} == dict.fromkeys(CHANNELS, KEYS)
         async with database.hot() as pg:
             assert await pg.fetchval("SELECT count(*) FROM events") == KEYS
-            assert await pg.fetchval("SELECT count(*) FROM outgoing") == 2 * KEYS
-            assert await pg.fetchval("SELECT count(*) FROM attempts") == 2 * KEYS
+            assert await pg.fetchval("SELECT count(*) FROM outgoing") == len(CHANNELS) * KEYS
+            delivered = "SELECT count(*) FROM attempts WHERE verdict = 'delivered'"
+            assert await pg.fetchval(delivered) == len(CHANNELS) * KEYS
             assert await pg.fetchval("SELECT count(*) FROM inbox") == KEYS
     assert await ledger_mistakes(database) == []

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from services.cli.sandbox.serviceaccount import IssuedAccount
 from shared.sealing import new_master_key
 from shared.store.database import Database
 from shared.web.tokens import scope_of_token
@@ -13,6 +14,7 @@ from tests.fakes.installation import CAMPUS
 from tests.fakes.product import WAYBILL, clean_environment
 
 COMMAND_SECONDS = 60
+ACCOUNT = IssuedAccount.make("http://127.0.0.1:9/token").text
 Done = subprocess.CompletedProcess[str]
 
 
@@ -21,13 +23,14 @@ class Shell:
 
     def __init__(self, database_url: str) -> None:
         self.settings = {"DATABASE_URL": database_url, "MASTER_KEYS": new_master_key()}
+        self.credentials = {"CAMPUS_FCM_ACCOUNT": ACCOUNT}
 
     async def __call__(self, *arguments: str) -> Done:
         """The finished command."""
         return await asyncio.to_thread(self._run, arguments)
 
     def _run(self, arguments: tuple[str, ...]) -> Done:
-        environment = clean_environment(self.settings)
+        environment = clean_environment(self.settings) | self.credentials
         return subprocess.run(
             [WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS
         )
@@ -82,6 +85,39 @@ async def test_a_tenant_is_checked_applied_and_applied_again_without_a_change(da
     assert (first["tenant"], first["applied"], first["version"]) == ("campus", True, 1)
     again = await waybill("apply", str(CAMPUS))
     assert (again.returncode, again.stdout) == (0, "Nothing to change: campus is at version 1.\n")
+
+
+async def test_a_credential_is_needed_named_when_it_is_missing_and_never_shown(database_url: str) -> None:
+    waybill = Shell(database_url)
+    waybill.credentials = {}
+    for options in ((), ("--check",)):
+        done = await waybill("apply", str(CAMPUS), *options)
+        assert (done.returncode, done.stdout) == (1, "")
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("campus.yaml:")
+        assert line.endswith(
+            " senders.push.fcm.service_account: the environment variable CAMPUS_FCM_ACCOUNT is not set"
+        )
+    waybill.credentials = {"CAMPUS_FCM_ACCOUNT": ACCOUNT}
+    assert "private" not in (await waybill("apply", str(CAMPUS))).stdout.lower()
+    waybill.credentials = {"CAMPUS_FCM_ACCOUNT": ACCOUNT.replace("simulated", "another")}
+    changed = await waybill("apply", str(CAMPUS))
+    assert changed.stdout.splitlines() == [
+        "~ senders.push.fcm.service_account: changed",
+        "campus is at version 1.",
+    ]
+
+
+async def test_tenants_are_listed_with_version_and_event_types(database_url: str) -> None:
+    waybill = Shell(database_url)
+    assert (await waybill("tenant", "list")).stdout == "There is no tenant yet: `waybill apply` a file.\n"
+    await waybill("apply", str(CAMPUS))
+    assert (await waybill("tenant", "list")).stdout.startswith(
+        "campus (CampusCritique), version 1: booking_confirmed, "
+    )
+    (listed,) = json.loads((await waybill("tenant", "list", "--json")).stdout)
+    assert (listed["tenant"], listed["name"], listed["version"]) == ("campus", "CampusCritique", 1)
+    assert "payout_sent" in listed["event_types"]
 
 
 async def test_a_wrong_tenant_file_is_shown_with_every_place(database_url: str, tmp_path: Path) -> None:

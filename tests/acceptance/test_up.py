@@ -10,8 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from shared.tenantfile.check import check_file
 from tests.fakes.home import throw_away_home
 from tests.fakes.product import Up, cleaned_up, eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+TENANTS = ("campus", "portfolio", "storefront")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,9 @@ async def get(url: str, token: str) -> dict[str, Any]:
     return found
 
 
-async def test_the_printed_curl_lands_in_the_inbox_and_in_the_mail_catcher(up: Up, told: dict[str, Any]) -> None:
+async def test_the_printed_curl_lands_in_the_inbox_in_the_mail_catcher_and_on_bobs_phone(
+    up: Up, told: dict[str, Any]
+) -> None:
     campus = told["tenants"]["campus"]
     answer = await post_as_printed(up.text())
     assert answer.status_code == 202
@@ -69,12 +75,49 @@ async def test_the_printed_curl_lands_in_the_inbox_and_in_the_mail_catcher(up: U
     assert {job["channel"]: (job["status"], len(job["attempts"])) for job in event["jobs"]} == {
         "inapp": ("SENT", 1),
         "email": ("SENT", 1),
+        "push": ("SENT", 1),
     }
     inbox = await get(f"{told['inbox_url']}/api/v1/inbox", campus["subscriber_token"])
     assert [entry["event_id"] for entry in inbox["data"]].count(event_id) == 1
     caught = await get(f"{told['api_url']}/sandbox/messages?channel=email", told["operator_token"])
     assert "bob@campus.example" in json.dumps(caught)
     assert "Linear algebra" in json.dumps(caught)
+    rung = await get(f"{told['api_url']}/sandbox/messages?channel=push", told["operator_token"])
+    assert [push["title"] for push in rung["data"]].count("Linear algebra is booked") == 1
+
+
+async def test_bob_has_one_phone_whose_token_is_his_alone(told: dict[str, Any]) -> None:
+    for tenant, count in (("campus", 1), ("storefront", 1), ("portfolio", 0)):
+        url = f"{told['api_url']}/api/v1/recipients/bob/push-targets"
+        assert len((await get(url, told["tenants"][tenant]["live_key"]))["data"]) == count
+
+
+@pytest.mark.parametrize("tenant", TENANTS)
+async def test_every_example_of_every_tenant_goes_out_in_every_locale(told: dict[str, Any], tenant: str) -> None:
+    file = check_file(ROOT / "examples" / tenant / f"{tenant}.yaml").tenant
+    key = {"Authorization": f"Bearer {told['tenants'][tenant]['live_key']}"}
+    channels: dict[str, set[str]] = {}
+    async with httpx.AsyncClient(base_url=told["api_url"], headers=key, timeout=15) as client:
+        for event_type in file.event_types.values():
+            for locale in file.locales:
+                body = {"event_type": event_type.id, "payload": event_type.example}
+                if event_type.to is None:
+                    body["recipient"] = {"id": "bob", "email": "bob@campus.example", "locale": locale}
+                answer = await client.post(
+                    "/api/v1/events", json=body | {"idempotency_key": f"{event_type.id}-{locale}"}
+                )
+                assert answer.status_code == 202, answer.text
+                channels[answer.json()["id"]] = set(event_type.channels())
+
+        async def all_sent() -> bool:
+            events = [(await client.get(f"/api/v1/events/{event_id}")).json() for event_id in channels]
+            assert all(event["outcome"] in ("in_progress", "sent") for event in events), events
+            return all(
+                event["outcome"] == "sent" and {job["channel"] for job in event["jobs"]} == channels[event["id"]]
+                for event in events
+            )
+
+        await eventually(all_sent)
 
 
 async def test_the_example_event_is_accepted_with_either_key(told: dict[str, Any]) -> None:
@@ -98,7 +141,9 @@ async def test_up_json_is_its_owners_alone_and_says_where_everything_is(up: Up, 
         "tenants",
         "example_event",
     }
-    assert set(told["tenants"]["campus"]) == {"live_key", "test_key", "subscriber_token"}
+    assert tuple(told["tenants"]) == TENANTS
+    for tenant in told["tenants"].values():
+        assert set(tenant) == {"live_key", "test_key", "subscriber_token"}
     assert told["api_url"] == up.api_url
     assert told["smtp_port"] == int(up.settings["SMTP_SINK_PORT"])
     assert told["example_event"]["recipient"]["id"] == "bob"

@@ -30,4 +30,4 @@ async def test_it_runs_the_demo_on_given_servers(
                 await eventually(sent)
             assert await up.stop() == 0
     async with database.hot() as pg:
-        assert await pg.fetchval("SELECT count(*) FROM outgoing WHERE status = 'SENT'") == 2
+        assert await pg.fetchval("SELECT count(*) FROM outgoing WHERE status = 'SENT'") == 3

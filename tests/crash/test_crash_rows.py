@@ -31,7 +31,7 @@ async def test_row_2_ingest_dies_after_the_commit_and_before_the_publish(
             assert await pg.fetchval("SELECT status FROM events") == "QUEUED"
         await installation.start("ingest")
         event = await installation.until_outcome(answer.json()["id"])
-        assert [(job["status"], len(job["attempts"])) for job in event["jobs"]] == [("SENT", 1)] * 2
+        assert [(job["status"], len(job["attempts"])) for job in event["jobs"]] == [("SENT", 1)] * 3
         assert len(installation.sink.mails) == 1
         async with database.hot() as pg:
             assert await pg.fetchval("SELECT announce_count FROM events") >= 1

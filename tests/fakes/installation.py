@@ -14,42 +14,53 @@ import httpx
 from shared.ports import free_ports
 from shared.sealing import new_master_key
 from shared.store.database import Database
+from tests.fakes.fcm import FcmPeer, fcm_peer
 from tests.fakes.product import WAYBILL, Run, clean_environment, eventually
 from tests.fakes.smtp import SmtpSink
 
 CAMPUS = Path(__file__).resolve().parents[2] / "examples" / "campus" / "campus.yaml"
-SERVICES = ("ingest", "router", "email", "inapp")
+SERVICES = ("ingest", "router", "email", "push", "inapp")
+PHONE = "bobs-phone"
 COMMAND_SECONDS = 60
 
 SHORT = {
     "EMAIL_LEASE": "4s",
     "EMAIL_ATTEMPT_TIMEOUT": "1s",
+    "PUSH_LEASE": "8s",
+    "PUSH_ATTEMPT_TIMEOUT": "3s",
     "LEASE_MARGIN": "1s",
     "ANNOUNCE_AGAIN_AFTER": "2s",
     "SWEEP_EVERY": "1s",
     "POLL_IDLE": "1s",
+    "UNANSWERED_BACKOFF": "2s",
     "LOG_FORMAT": "json",
 }
 """The settings under which a crash is made good within seconds instead of minutes."""
 
 
 class Installation:
-    """The running processes by the name of their service, and a client with a live key of ``campus``."""
+    """The running processes by the name of their service, and a client with a live key of ``campus``.
 
-    def __init__(self, database_url: str, amqp_url: str | None, sink: SmtpSink, folder: Path) -> None:
+    Mail goes to ``sink``, pushes go to ``fcm``, which issued the campus's service account.
+    """
+
+    def __init__(self, database_url: str, amqp_url: str | None, sink: SmtpSink, fcm: FcmPeer, folder: Path) -> None:
         """Nothing is started yet; outputs go to ``folder``."""
         api, inbox = free_ports(2)
         self.settings = SHORT | {
             "DATABASE_URL": database_url,
             "MASTER_KEYS": new_master_key(),
             "SMTP_URL": f"smtp://127.0.0.1:{sink.port}",
+            "FCM_BASE_URL": fcm.base_url,
             "BIND": "127.0.0.1",
             "PORT": str(api),
             "INBOX_PORT": str(inbox),
         }
         if amqp_url is not None:
             self.settings["AMQP_URL"] = amqp_url
+        self.credentials = {"CAMPUS_FCM_ACCOUNT": fcm.account.text}
         self.sink = sink
+        self.fcm = fcm
         self.processes: dict[str, Run] = {}
         self.client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{api}", timeout=15)
         self.inbox = httpx.AsyncClient(base_url=f"http://127.0.0.1:{inbox}", timeout=15)
@@ -63,7 +74,7 @@ class Installation:
         return done.stdout
 
     def _run(self, arguments: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
-        environment = clean_environment(self.settings)
+        environment = clean_environment(self.settings) | self.credentials
         return subprocess.run(
             [WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
         )
@@ -82,6 +93,11 @@ class Installation:
             output = self._folder / f"{service}.log"
             self.processes[service] = Run(service, output, self.settings)
         await asyncio.gather(*(self.processes[service].ready() for service in services))
+
+    async def phone(self, token: str, recipient_id: str = "bob") -> None:
+        """Have a phone of the recipient's registered."""
+        answer = await self.client.put(f"/api/v1/recipients/{recipient_id}/push-targets", json={"token": token})
+        assert answer.status_code == 200, answer.text
 
     async def post(self, key: str | None = None, **changes: Any) -> httpx.Response:
         """The answer to one booking confirmed for bob."""
@@ -131,14 +147,19 @@ def booking(key: str) -> dict[str, Any]:
 async def installed(
     database_url: str, amqp_url: str | None, folder: Path, *services: str
 ) -> AsyncIterator[Installation]:
-    """An installation with ``services`` running, its own SMTP server, and everything ended afterwards."""
+    """An installation with ``services`` running, an SMTP server and a Firebase of its own, and a phone of bob's.
+
+    Everything is ended afterwards.
+    """
     async with AsyncExitStack() as stack:
         sink = await SmtpSink().start()
         stack.push_async_callback(sink.close)
-        installation = Installation(database_url, amqp_url, sink, folder)
+        fcm = await stack.enter_async_context(fcm_peer())
+        installation = Installation(database_url, amqp_url, sink, fcm, folder)
         stack.push_async_callback(installation.close)
         await installation.set_up()
         await installation.start(*services)
+        await installation.phone(PHONE)
         yield installation
 
 

@@ -52,7 +52,8 @@ async def count_files(database: Database) -> int:
 async def test_campus_is_applied_with_both_scopes_and_their_sealed_secrets(database: Database) -> None:
     applied = await apply(database, SEALER, CAMPUS / "campus.yaml")
     assert (applied.tenant_key, applied.version, applied.changed) == ("campus", 1, True)
-    assert applied.diff == ["+ tenant campus (CampusCritique), event types: booking_confirmed, reminder"]
+    types = "booking_confirmed, reminder, session_rescheduled, refund_processed, review_ready, payout_sent"
+    assert applied.diff == [f"+ tenant campus (CampusCritique), event types: {types}"]
     assert applied.warnings == []
     async with database.begin() as connection:
         scopes = await scopes_of(connection, "campus")
@@ -132,7 +133,8 @@ async def test_a_kept_type_that_no_longer_works_stops_the_apply(database: Databa
     path.write_text(whole[: whole.index("event_types:")].replace("website:", "# website:") + "event_types: {}\n")
     with pytest.raises(TenantFileError) as found:
         await apply(database, SEALER, path)
-    assert "event_types.reminder: is not in the file and kept, but no longer works" in found.value.mistakes[-1]
+    broken = "event_types.reminder: is not in the file and kept, but no longer works"
+    assert any(broken in mistake for mistake in found.value.mistakes)
     assert (await apply(database, SEALER, path, prune=True)).changed
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from services.cli.sandbox.mailcatcher import CaughtMail, MailCatcher
 from services.cli.sandbox.messages import message_routes
+from services.cli.sandbox.pushes import TakenPush
 from services.email.smtp import SmtpProvider
 from shared.lifecycle import run_parts
 from shared.relay import Relay
@@ -22,10 +23,14 @@ from tests.fakes.parcels import email_parcel
 ENOUGH = timedelta(seconds=20)
 TOKEN = "operators-only"
 PATH = "/sandbox/messages"
+PUSHES = [
+    TakenPush(datetime(2026, 12, day, tzinfo=UTC), f"m/{day}", "a", {"notification": {"title": title}})
+    for day, title in ((2, "later"), (1, "earlier"))
+]
 
 
 def _api(catcher: MailCatcher) -> httpx.AsyncClient:
-    app = make_app(message_routes(catcher, TOKEN), "Sandbox", "/api/v1")
+    app = make_app(message_routes(catcher.newest, lambda limit: PUSHES[:limit], TOKEN), "Sandbox", "/api/v1")
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
     return httpx.AsyncClient(
         transport=transport, base_url="http://api.test", headers={"Authorization": f"Bearer {TOKEN}"}
@@ -41,7 +46,7 @@ async def _list(catcher: MailCatcher, query: str = "?channel=email") -> list[dic
 
 
 def _mail(content: bytes, to: str = "bob@inbox.example") -> CaughtMail:
-    return CaughtMail(datetime(2026, 12, 1, tzinfo=UTC), "hello@campus.example", (to,), content)
+    return CaughtMail(datetime(2026, 12, 1, 12, tzinfo=UTC), "hello@campus.example", (to,), content)
 
 
 @pytest.fixture
@@ -84,8 +89,19 @@ async def test_the_newest_come_first_and_as_many_as_asked_for(caught: tuple[Mail
     for number in range(5):
         await provider.send(email_parcel(subject=f"number {number}"))
     await provider.close()
-    assert [mail["subject"] for mail in await _list(catcher, "?limit=2")] == ["number 4", "number 3"]
-    assert len(await _list(catcher, "")) == 5
+    assert [mail["subject"] for mail in await _list(catcher, "?channel=email&limit=2")] == ["number 4", "number 3"]
+    assert len(await _list(catcher)) == 5
+
+
+async def test_mails_and_pushes_stand_together_in_the_order_they_came(caught: tuple[MailCatcher, int]) -> None:
+    catcher, _ = caught
+    catcher.keep(_mail(b"Subject: between\r\n\r\n"))
+    shown = await _list(catcher, "")
+    assert [message.get("subject", message.get("title")) for message in shown] == ["later", "between", "earlier"]
+    assert [message["channel"] for message in shown] == ["push", "email", "push"]
+    assert [message["title"] for message in await _list(catcher, "?channel=push")] == ["later", "earlier"]
+    assert [message["subject"] for message in await _list(catcher, "?channel=email")] == ["between"]
+    assert len(await _list(catcher, "?limit=1")) == 1
 
 
 async def test_a_mail_that_is_too_large_is_refused(caught: tuple[MailCatcher, int]) -> None:
@@ -191,7 +207,7 @@ async def test_nobody_but_the_operator_sees_it(authorization: str | None, code: 
 @pytest.mark.parametrize(
     ("query", "pointer"),
     [
-        ("?channel=push", "/channel"),
+        ("?channel=inapp", "/channel"),
         ("?channel=", "/channel"),
         ("?limit=0", "/limit"),
         ("?limit=1001", "/limit"),

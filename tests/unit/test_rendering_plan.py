@@ -38,7 +38,7 @@ def campus() -> Tenant:
 
 
 def both(tenant: Tenant, facts: EventFacts) -> tuple[InappContent, EmailContent]:
-    entry, mail = plan(scoped(tenant), facts)
+    entry, mail, _push = plan(scoped(tenant), facts)
     assert isinstance(entry, Planned) and isinstance(entry.content, InappContent)
     assert isinstance(mail, Planned) and isinstance(mail.content, EmailContent)
     return entry.content, mail.content
@@ -104,8 +104,8 @@ def test_hostile_values_are_text_everywhere(campus: Tenant) -> None:
 
 def test_a_missing_address_fails_the_mail_and_nothing_else(campus: Tenant) -> None:
     example = campus.event_types["reminder"].example
-    entry, mail = plan(scoped(campus), event("reminder", example, replace(BOB, email=None)))
-    assert isinstance(entry, Planned)
+    entry, mail, push = plan(scoped(campus), event("reminder", example, replace(BOB, email=None)))
+    assert isinstance(entry, Planned) and isinstance(push, Planned)
     assert isinstance(mail, Refused)
     assert (mail.channel, mail.status, mail.reason) == (Channel.EMAIL, JobStatus.FAILED, JobReason.NO_ADDRESS)
 
@@ -174,4 +174,4 @@ def test_a_link_that_climbs_is_refused(campus: Tenant, booking_id: str) -> None:
     if booking_id == "%2e%2e":
         assert all(isinstance(entry, Planned) for entry in results)
     else:
-        assert [entry.reason for entry in results if isinstance(entry, Refused)] == [JobReason.TEMPLATE_ERROR] * 2
+        assert [entry.reason for entry in results if isinstance(entry, Refused)] == [JobReason.TEMPLATE_ERROR] * 3

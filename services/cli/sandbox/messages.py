@@ -2,6 +2,8 @@
 
 import hmac
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -10,12 +12,15 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from services.cli.sandbox.mailcatcher import MOST_MAILS, MailCatcher
+from services.cli.sandbox.mailcatcher import MOST_MAILS, CaughtMail
 from services.cli.sandbox.mails import CaughtOut, show_mail
+from services.cli.sandbox.pushes import PushOut, TakenPush, show_push
 from shared.channel import Channel
 from shared.errors import FieldError
 from shared.web.problems import unauthorized, validation_failed
 
+CHANNELS: tuple[str, ...] = (Channel.EMAIL, Channel.PUSH)
+"""Those that have a sink: the inbox needs none."""
 DEFAULT_LIMIT = 50
 _LIMIT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _SCHEME = "bearer "
@@ -24,18 +29,28 @@ _SCHEME = "bearer "
 class MessagesOut(Struct):
     """Messages, newest first."""
 
-    data: list[CaughtOut]
+    data: list[CaughtOut | PushOut]
 
 
-def message_routes(catcher: MailCatcher, operator_token: str) -> list[HTTPRouteHandler]:
-    """The routes of the sandbox, open to ``operator_token`` only."""
+def message_routes(
+    newest_mails: Callable[[int], Sequence[CaughtMail]],
+    newest_pushes: Callable[[int], Sequence[TakenPush]],
+    operator_token: str,
+) -> list[HTTPRouteHandler]:
+    """The routes of the sandbox, open to ``operator_token`` only; each sink gives at most so many, newest first."""
 
     @get("/sandbox/messages", operation_id="list_sandbox_messages")
     async def list_messages(request: Request[None, Any, State]) -> MessagesOut:
-        """What the sinks received instead of people, newest first: ``?channel=email&limit=50``."""
+        """What the sinks received instead of people, newest first: all of it, or ``?channel=email&limit=50``."""
         _require_operator(request.headers.get("authorization"), operator_token)
-        limit = _read_query(request.scope["query_string"])
-        return MessagesOut([show_mail(mail) for mail in catcher.newest(limit)])
+        query = _read_query(request.scope["query_string"])
+        shown: list[CaughtOut | PushOut] = []
+        if Channel.EMAIL in query.channels:
+            shown += [show_mail(mail) for mail in newest_mails(query.limit)]
+        if Channel.PUSH in query.channels:
+            shown += [show_push(push) for push in newest_pushes(query.limit)]
+        shown.sort(key=lambda message: message.received_at, reverse=True)
+        return MessagesOut(shown[: query.limit])
 
     return [list_messages]
 
@@ -48,13 +63,20 @@ def _require_operator(authorization: str | None, operator_token: str) -> None:
         raise unauthorized("operator_token_invalid", "This is not the operator's token.")
 
 
-def _read_query(query_string: bytes) -> int:
-    """The limit; there is one channel to list so far."""
-    limit, errors = DEFAULT_LIMIT, list[FieldError]()
+@dataclass(frozen=True, slots=True)
+class _Query:
+    channels: tuple[str, ...]
+    limit: int
+
+
+def _read_query(query_string: bytes) -> _Query:
+    channels, limit, errors = CHANNELS, DEFAULT_LIMIT, list[FieldError]()
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         if name == "channel":
-            if value != Channel.EMAIL:
-                errors.append(FieldError("/channel", "invalid", "must be email; push is not built yet"))
+            if value in CHANNELS:
+                channels = (value,)
+            else:
+                errors.append(FieldError("/channel", "invalid", f"must be {' or '.join(CHANNELS)}"))
         elif name == "limit":
             if _LIMIT.fullmatch(value) and 1 <= int(value) <= MOST_MAILS:
                 limit = int(value)
@@ -64,4 +86,4 @@ def _read_query(query_string: bytes) -> int:
             errors.append(FieldError(f"/{name[:50]}", "unknown_field", "is no parameter: there are channel and limit"))
     if errors:
         raise validation_failed(errors)
-    return limit
+    return _Query(channels, limit)
