@@ -204,6 +204,14 @@ async def test_nobody_but_the_operator_sees_it(authorization: str | None, code: 
     assert "secret" not in answer.text
 
 
+async def test_what_is_listed_is_described(caught: tuple[MailCatcher, int]) -> None:
+    async with _api(caught[0]) as api:
+        described = (await api.get("/api/v1/openapi.json")).json()
+    assert list(described["paths"]) == [PATH]
+    shapes = described["components"]["schemas"]
+    assert {"CaughtOut", "PushOut", "MessagesOut"} <= {name.rpartition("_")[2] for name in shapes}
+
+
 @pytest.mark.parametrize(
     ("query", "pointer"),
     [

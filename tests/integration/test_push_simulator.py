@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import httpx
+import msgspec
 import pytest
 
 from services.cli.sandbox.pushes import show_push
@@ -25,7 +26,7 @@ async def test_what_was_taken_is_listed_newest_first(peer: FcmPeer, database: Da
         await pushing.until_settled()
     listed = [show_push(push) for push in peer.newest(10)]
     assert {push.token for push in listed} == {"first", "second"}
-    assert {push.channel for push in listed} == {"push"}
+    assert {msgspec.to_builtins(push)["channel"] for push in listed} == {"push"}
     assert {(push.title, push.body, push.data["booking_id"]) for push in listed} == {
         (CONTENT.title, CONTENT.body, "bk_42")
     }

@@ -10,14 +10,12 @@ from email.policy import compat32
 from msgspec import Struct
 
 from services.cli.sandbox.mailcatcher import CaughtMail
-from shared.channel import Channel
 from shared.web.instant import write_instant
 
 
-class CaughtOut(Struct, rename={"sender": "from"}):
-    """One message in a sink. ``from`` and ``to`` are those of the envelope; repeated headers are joined by newlines."""
+class CaughtOut(Struct, tag_field="channel", tag="email", rename={"sender": "from"}):
+    """One mail in the sink. ``from`` and ``to`` are those of the envelope; repeated headers are joined by newlines."""
 
-    channel: str
     received_at: str
     sender: str
     to: str
@@ -38,7 +36,6 @@ def show_mail(mail: CaughtMail) -> CaughtOut:
         headers[name] = f"{headers[name]}\n{text}" if name in headers else text
     found = {name.lower(): text for name, text in headers.items()}
     return CaughtOut(
-        channel=Channel.EMAIL,
         received_at=write_instant(mail.received_at),
         sender=mail.envelope_from,
         to=", ".join(mail.envelope_to),

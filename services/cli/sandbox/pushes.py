@@ -17,7 +17,6 @@ from aiohttp import web
 from msgspec import Struct
 
 from services.cli.sandbox.serviceaccount import PROJECT, IssuedAccount
-from shared.channel import Channel
 from shared.lifecycle import Part
 from shared.web.instant import write_instant
 
@@ -43,10 +42,9 @@ class _Posted(Struct):
     message: dict[str, Any]
 
 
-class PushOut(Struct):
+class PushOut(Struct, tag_field="channel", tag="push"):
     """One message in the simulator, as the sandbox lists it; ``message`` is the whole of it, as it was posted."""
 
-    channel: str
     received_at: str
     id: str
     token: str
@@ -132,7 +130,6 @@ def show_push(push: TakenPush) -> PushOut:
     """``push`` in words."""
     notification = push.message.get("notification", {})
     return PushOut(
-        channel=Channel.PUSH,
         received_at=write_instant(push.received_at),
         id=push.name,
         token=push.token,
