@@ -15,7 +15,7 @@ from shared.sealing import Sealer
 from shared.store.database import Database
 from shared.store.inbox import BEYOND_EVERY_SEQ, InboxEntry, list_entries
 from shared.web.app import make_app
-from shared.web.description import takes_page
+from shared.web.description import answers, takes_page
 from shared.web.instant import write_instant
 from shared.web.query import Bigint, read_query
 from shared.web.tokens import Subscriber
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
 API_PATH = "/api/v1"
+BEARER = "A subscriber token: a JWT that speaks for one recipient."
 DATABASE_TIMEOUT = timedelta(seconds=2)
 
 
@@ -67,7 +68,12 @@ def build_api(database: Database, sealer: Sealer, within: timedelta = DATABASE_T
     """The ASGI application of the inbox; ``within``: how long a request waits for Postgres before its 503."""
     subscribers = Subscribers(database, sealer, within / 2)
 
-    @get("/inbox", operation_id="list_inbox", operation_class=takes_page())
+    @get(
+        "/inbox",
+        operation_id="list_inbox",
+        operation_class=takes_page(),
+        responses=answers("token_missing", "token_invalid", "token_expired", "validation_failed"),
+    )
     async def list_inbox(request: Request[None, Any, State]) -> InboxOut:
         """The entries of the token's recipient, newest first, with the counts of the whole inbox."""
         subscriber = await subscribers.require(request.headers.get("authorization"))
@@ -88,7 +94,7 @@ def build_api(database: Database, sealer: Sealer, within: timedelta = DATABASE_T
             CountsOut(page.unread_count, page.total_count),
         )
 
-    app = make_app([Router(API_PATH, route_handlers=[list_inbox])], "Waybill inbox", API_PATH)
+    app = make_app([Router(API_PATH, route_handlers=[list_inbox])], "Waybill inbox", API_PATH, BEARER)
     return open_to_browsers(app)
 
 

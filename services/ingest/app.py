@@ -27,6 +27,7 @@ from shared.web.auth import KeyRing, guarded
 from shared.web.server import HttpPart, http_part
 
 API_PATH = "/api/v1"
+BEARER = "An API key of one half of a tenant: wb_live_… or wb_test_…, made by `waybill key create`."
 LOOK_UP_SHARE = 0.3
 """The part of a request's patience with Postgres that looking up its key may take."""
 
@@ -56,7 +57,7 @@ def build(
             *target_routes(database, within),
         ],
     )
-    app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH)
+    app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH, BEARER)
     served = asyncio.Event()
     republisher = Republisher(database, bus, settings.sweep_every, settings.announce_again_after)
     return [

@@ -25,7 +25,12 @@ def event_routes(tenants: Tenants, acceptor: Acceptor, reader: Reader) -> Sequen
     """The routes of events."""
     intake = Intake()
 
-    @post("/events", operation_id="post_event", status_code=202, operation_class=takes_json(EventIn))
+    @post(
+        "/events",
+        operation_id="post_event",
+        status_code=202,
+        operation_class=takes_json(EventIn, "idempotency_key_reused"),
+    )
     async def post_event(request: KeyRequest) -> Response[EventOut]:
         """Accept an event: once it is answered with 202 it is never silently lost.
 

@@ -1,6 +1,6 @@
 """Reading what became of events and jobs, for one scope."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 from services.ingest.figures import figures_of
 from services.ingest.schemas import EventOut, MetricsOut
@@ -34,7 +34,7 @@ class Reader:
             raise problem("event_not_found", f"This key's tenant and mode have no event {text}.")
         return show_whole_event(event, jobs)
 
-    async def metrics(self, scope_id: ScopeId) -> MetricsOut:
-        """The scope's counts as the ledger has them."""
+    async def metrics(self, scope_id: ScopeId, since: date) -> MetricsOut:
+        """The scope's figures as the ledger has them, of what was created on ``since`` or later."""
         async with self._database.hot(self._within) as pg:
-            return figures_of(await ledger_of_scope(pg, scope_id))
+            return figures_of(await ledger_of_scope(pg, scope_id, since))

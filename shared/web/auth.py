@@ -18,6 +18,7 @@ from shared.lifecycle import Part, stopped_within
 from shared.logs import get_logger
 from shared.store.database import Database
 from shared.store.keys import ApiKey, find_key, note_uses
+from shared.web.description import describe_answers
 from shared.web.problems import problem, unauthorized
 
 log = get_logger()
@@ -120,7 +121,10 @@ class KeyRing:
 
 
 def guarded(keys: KeyRing, routes: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
-    """``routes``, each closed to whoever has no key for its ``operation_id``; all of them must be in OPERATIONS."""
+    """``routes``, each closed to whoever has no key for its ``operation_id``, and saying so in its description.
+
+    All of them must be in OPERATIONS.
+    """
     if unknown := [route.operation_id for route in routes if route.operation_id not in OPERATIONS]:
         raise LookupError(f"no permission is named for {unknown}")
 
@@ -130,6 +134,7 @@ def guarded(keys: KeyRing, routes: Sequence[HTTPRouteHandler]) -> list[HTTPRoute
 
     for route in routes:
         route.guards = (*(route.guards or ()), check)
+        describe_answers(route)
     return list(routes)
 
 

@@ -1,23 +1,66 @@
-"""OpenAPI for what the framework does not see, because we read it ourselves: bodies and the parameters of lists."""
+"""OpenAPI for what the framework does not see, because we do it ourselves: bodies, parameters of lists, problems."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 
+from shared.web.codes import PROBLEM_CODES
+from shared.web.problems import PROBLEM_MEDIA_TYPE, ProblemOut
 from shared.web.query import DEFAULT_LIMIT, LARGEST_LIMIT, Filter
 
+KEY_CODES = ("key_missing", "key_malformed", "key_unknown", "key_expired", "key_revoked", "permission_missing")
+BODY_CODES = ("malformed_json", "body_too_slow", "body_too_large", "unsupported_media_type")
+ALWAYS = ("bad_request", "internal_error", "unavailable")
 
-def takes_json(shape: type[msgspec.Struct]) -> type[Operation]:
-    """The description of an operation whose body is a ``shape``."""
+
+def answers(*codes: str) -> dict[int, ResponseSpec]:
+    """The description of the problems called ``codes``, and of those that may always come, by their status."""
+    by_status: dict[int, list[str]] = {}
+    for code in dict.fromkeys((*codes, *ALWAYS)):
+        by_status.setdefault(PROBLEM_CODES[code].status, []).append(code)
+    return {
+        status: ResponseSpec(
+            ProblemOut,
+            description="; ".join(f"`{code}`: {PROBLEM_CODES[code].title}" for code in of_status),
+            media_type=PROBLEM_MEDIA_TYPE,
+            generate_examples=False,
+        )
+        for status, of_status in sorted(by_status.items())
+    }
+
+
+def describe_answers(route: HTTPRouteHandler) -> None:
+    """Have the description of ``route``, which needs a key, name every problem it may answer with."""
+    codes = [*KEY_CODES]
+    if any("{" in path for path in route.paths):
+        codes.append("event_not_found" if "event" in str(route.operation_id) else "not_found")
+        codes.append("validation_failed")
+    if issubclass(route.operation_class, _ReadsRequest):
+        codes += [*route.operation_class.codes, "validation_failed"]
+    route.responses = {**answers(*codes), **(route.responses or {})}
+
+
+class _ReadsRequest(Operation):
+    """An operation that reads what came with the request; ``codes``: what may be wrong with how it came."""
+
+    codes: ClassVar[tuple[str, ...]] = ()
+
+
+def takes_json(shape: type[msgspec.Struct], *more_codes: str) -> type[Operation]:
+    """The description of an operation whose body is a ``shape``; ``more_codes``: problems that only it has."""
     _, schemas = msgspec.json.schema_components([shape], ref_template="{name}")
     schema: Any = _inline(schemas[shape.__name__], schemas)
 
     @dataclass
-    class TakesJson(Operation):
+    class TakesJson(_ReadsRequest):
+        codes: ClassVar[tuple[str, ...]] = (*BODY_CODES, *more_codes)
+
         def __post_init__(self) -> None:
             self.request_body = RequestBody(
                 content={"application/json": OpenAPIMediaType(schema=schema)}, required=True
@@ -30,18 +73,25 @@ def takes_page(filters: Sequence[Filter] = ()) -> type[Operation]:
     """The description of an operation that gives a page of a list with ``filters``."""
     limit = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=LARGEST_LIMIT, default=DEFAULT_LIMIT)
     text = Schema(type=OpenAPIType.STRING)
-    parameters: list[Any] = [
-        *(Parameter(one.name, "query", schema=_schema_of(one), description=one.description) for one in filters),
+    return takes_parameters(
+        filters,
         Parameter("limit", "query", schema=limit, description="How many at most."),
         Parameter("cursor", "query", schema=text, description="next_cursor of the page before, with the same filters."),
+    )
+
+
+def takes_parameters(filters: Sequence[Filter], *more: Parameter) -> type[Operation]:
+    """The description of an operation with ``filters`` and ``more`` in its address."""
+    parameters: list[Any] = [
+        Parameter(one.name, "query", schema=_schema_of(one), description=one.description) for one in filters
     ]
 
     @dataclass
-    class TakesPage(Operation):
+    class TakesParameters(_ReadsRequest):
         def __post_init__(self) -> None:
-            self.parameters = parameters
+            self.parameters = [*parameters, *more]
 
-    return TakesPage
+    return TakesParameters
 
 
 def _schema_of(one: Filter) -> Schema:

@@ -1,7 +1,5 @@
 """Problems as HTTP clients see them: RFC 9457, with a stable code and every mistake at once."""
 
-from typing import Any
-
 import msgspec
 
 from shared.errors import FieldError, Problem, StoreUnavailable
@@ -13,6 +11,18 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
 MOST_ERRORS = 50
 """An answer lists no more mistakes than this: a hostile body must not make a large one."""
+
+
+class ProblemOut(msgspec.Struct):
+    """What went wrong, after RFC 9457: a stable ``code``, and every mistake found in the request."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    request_id: str
+    errors: list[FieldError]
 
 
 def problem(
@@ -49,17 +59,16 @@ def unavailable(_cause: StoreUnavailable) -> Problem:
 
 def encode_problem(problem: Problem, request_id: str) -> bytes:
     """``problem`` as the body of an answer."""
-    known = PROBLEM_CODES[problem.code]
-    body: dict[str, Any] = {
-        "type": f"{PROBLEM_PAGE}#{problem.code}",
-        "title": known.title,
-        "status": problem.status,
-        "code": problem.code,
-        "detail": problem.detail,
-        "request_id": request_id,
-        "errors": problem.errors[:MOST_ERRORS],
-    }
-    return msgspec.json.encode(body)
+    told = ProblemOut(
+        type=f"{PROBLEM_PAGE}#{problem.code}",
+        title=PROBLEM_CODES[problem.code].title,
+        status=problem.status,
+        code=problem.code,
+        detail=problem.detail,
+        request_id=request_id,
+        errors=problem.errors[:MOST_ERRORS],
+    )
+    return msgspec.json.encode(told)
 
 
 def _sum_up(errors: list[FieldError]) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
@@ -69,6 +70,18 @@ def instant_filter(name: str, description: str) -> Filter:
     return Filter(name, description, read_instant, lambda _: wanted, is_instant=True)
 
 
+def day_filter(name: str, description: str) -> Filter:
+    """A filter that takes a day, such as 2026-12-01."""
+
+    def read(text: str) -> date | None:
+        try:
+            return date.fromisoformat(text) if len(text) == len("2026-12-01") else None
+        except ValueError:
+            return None
+
+    return Filter(name, description, read, lambda _: "must be a day, such as 2026-12-01")
+
+
 class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
     position: msgspec.Raw
@@ -95,16 +108,8 @@ def read_query(query_string: bytes, belongs_to: str, position: type[P], filters:
 
     ``belongs_to`` names the list and whose it is: the cursor of another one, or of other filters, is refused.
     """
-    known = {one.name: one for one in filters}
-    names = [*known, "limit", "cursor"]
-    given = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
-    # No more than an answer tells: each looks for the name that was meant, which takes its time.
-    unknown = islice((name for name, _ in given if name not in names), MOST_ERRORS)
-    errors = [_unknown(name, names) for name in unknown]
-    told = [name for name, _ in given]
-    errors += [FieldError(f"/{n}", "invalid", "is given more than once") for n in names if told.count(n) > 1]
-    texts = dict(given)
-    values = {name: _read_filter(known[name], text, errors) for name, text in texts.items() if name in known}
+    texts, errors = _read_texts(query_string, [*(one.name for one in filters), "limit", "cursor"])
+    values = _read_filters(filters, texts, errors)
     limit = _read_limit(texts.get("limit"), errors)
     tag = _tag_of(belongs_to, {name: texts[name] for name in values})
     after = _read_cursor(texts.get("cursor"), tag, position, errors)
@@ -113,11 +118,33 @@ def read_query(query_string: bytes, belongs_to: str, position: type[P], filters:
     return ListQuery(limit, after, values, tag)
 
 
-def _read_filter(one: Filter, text: str, errors: list[FieldError]) -> Any:
-    value = one.read(text)
-    if value is None:
-        errors.append(FieldError(f"/{one.name}", "invalid", one.wanted(text)))
-    return value
+def read_parameters(query_string: bytes, filters: Sequence[Filter]) -> Mapping[str, Any]:
+    """The values of those of ``filters`` that ``query_string`` has; Problem 422 with every mistake in it."""
+    texts, errors = _read_texts(query_string, [one.name for one in filters])
+    values = _read_filters(filters, texts, errors)
+    if errors:
+        raise validation_failed(errors)
+    return values
+
+
+def _read_texts(query_string: bytes, names: Sequence[str]) -> tuple[dict[str, str], list[FieldError]]:
+    given = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+    # No more than an answer tells: each looks for the name that was meant, which takes its time.
+    unknown = islice((name for name, _ in given if name not in names), MOST_ERRORS)
+    errors = [_unknown(name, names) for name in unknown]
+    told = [name for name, _ in given]
+    errors += [FieldError(f"/{n}", "invalid", "is given more than once") for n in names if told.count(n) > 1]
+    return dict(given), errors
+
+
+def _read_filters(filters: Sequence[Filter], texts: Mapping[str, str], errors: list[FieldError]) -> dict[str, Any]:
+    values = {one.name: one.read(texts[one.name]) for one in filters if one.name in texts}
+    errors += [
+        FieldError(f"/{one.name}", "invalid", one.wanted(texts[one.name]))
+        for one in filters
+        if one.name in values and values[one.name] is None
+    ]
+    return values
 
 
 def _read_limit(text: str | None, errors: list[FieldError]) -> int:
@@ -154,5 +181,5 @@ def _tag_of(belongs_to: str, texts: Mapping[str, str]) -> str:
 
 def _unknown(name: str, known: Sequence[str]) -> FieldError:
     near = closest(name, known)
-    hint = f": did you mean {near}?" if near else f": there are {', '.join(known[:-1])} and {known[-1]}"
-    return FieldError(f"/{name[:50]}", "unknown_field", f"is no parameter of this list{hint}")
+    hint = f": did you mean {near}?" if near else f": there is {', '.join(known)}"
+    return FieldError(f"/{name[:50]}", "unknown_field", f"is no parameter here{hint}")

@@ -233,3 +233,25 @@ async def test_figures_are_read_from_the_ledgers_index_alone(database: Database)
         plan = "\n".join(row[0] for row in await pg.fetch(f"EXPLAIN {LEDGER_OF_SCOPE}", ScopeId(3), date(2026, 2, 1)))
     assert "ledger_pkey" in plan
     assert "Seq Scan" not in plan
+
+
+async def test_figures_of_a_day_leave_out_what_was_created_before(database: Database) -> None:
+    async with running_ingest(database) as ingest:
+        scope_id, today = ingest.scopes[Mode.LIVE], datetime.now(UTC).date()
+        await create_jobs(database, [new_job(scope_id=scope_id) for _ in range(2)])
+        await settle(database, *(report(one, Delivered()) for one in await claim_jobs(database, scopes=[scope_id])))
+        async with database.hot() as pg:
+            # A minute ago it was yesterday.
+            await pg.execute("UPDATE ledger SET day = day - 1")
+
+        async def sent(query: str) -> int:
+            answer = await ingest.live.get(f"/api/v1/metrics{query}")
+            return int(answer.json()["delivery"]["email"]["sent"])
+
+        assert (
+            await sent("") == await sent(f"?since={today - timedelta(days=1)}") == await sent("?since=0001-01-01") == 2
+        )
+        assert await sent(f"?since={today}") == await sent("?since=9999-12-31") == 0
+        for wrong in ("?since=yesterday", "?since=2026-02-30", "?since=20261201", "?since=", "?sinse=2026-12-01"):
+            answer = await ingest.live.get(f"/api/v1/metrics{wrong}")
+            assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
