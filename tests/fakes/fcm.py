@@ -104,6 +104,12 @@ class FcmPeer(PushSimulator):
         else:
             self._always[token] = act
 
+    def forget(self) -> None:
+        """Do nothing but what the simulator does."""
+        self.granting.set()
+        self._once.clear()
+        self._always.clear()
+
     def posts_to(self, token: str) -> int:
         """How many messages to ``token`` were posted, whatever was answered."""
         return self.posts.count(token)

@@ -58,6 +58,8 @@ class Installation:
         }
         if amqp_url is not None:
             self.settings["AMQP_URL"] = amqp_url
+        self.own: dict[str, dict[str, str]] = {}
+        """Settings that only the process of this name has."""
         self.credentials = {"CAMPUS_FCM_ACCOUNT": fcm.account.text}
         self.sink = sink
         self.fcm = fcm
@@ -87,12 +89,12 @@ class Installation:
         token = json.loads(await self.command("key", "subscriber", "campus", "--recipient", "bob", "--json"))["token"]
         self.inbox.headers["Authorization"] = f"Bearer {token}"
 
-    async def start(self, *services: str) -> None:
-        """Start ``services`` and wait until they are ready."""
-        for service in services:
-            output = self._folder / f"{service}.log"
-            self.processes[service] = Run(service, output, self.settings)
-        await asyncio.gather(*(self.processes[service].ready() for service in services))
+    async def start(self, *names: str) -> None:
+        """Start services and wait until they are ready; ``email-2`` is one more process of email."""
+        for name in names:
+            output, settings = self._folder / f"{name}.log", self.settings | self.own.get(name, {})
+            self.processes[name] = Run(name.partition("-")[0], output, settings)
+        await asyncio.gather(*(self.processes[name].ready() for name in names))
 
     async def phone(self, token: str, recipient_id: str = "bob") -> None:
         """Have a phone of the recipient's registered."""
@@ -144,10 +146,8 @@ def booking(key: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def installed(
-    database_url: str, amqp_url: str | None, folder: Path, *services: str
-) -> AsyncIterator[Installation]:
-    """An installation with ``services`` running, an SMTP server and a Firebase of its own, and a phone of bob's.
+async def prepared(database_url: str, amqp_url: str | None, folder: Path) -> AsyncIterator[Installation]:
+    """An installation that is set up, with an SMTP server and a Firebase of its own; nothing of it runs yet.
 
     Everything is ended afterwards.
     """
@@ -158,6 +158,15 @@ async def installed(
         installation = Installation(database_url, amqp_url, sink, fcm, folder)
         stack.push_async_callback(installation.close)
         await installation.set_up()
+        yield installation
+
+
+@asynccontextmanager
+async def installed(
+    database_url: str, amqp_url: str | None, folder: Path, *services: str
+) -> AsyncIterator[Installation]:
+    """An installation with ``services`` running and a phone of bob's."""
+    async with prepared(database_url, amqp_url, folder) as installation:
         await installation.start(*services)
         await installation.phone(PHONE)
         yield installation

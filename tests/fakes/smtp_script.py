@@ -65,6 +65,11 @@ class Script:
         else:
             self._always[_known(stage)] = act
 
+    def forget(self) -> None:
+        """Go the usual way at every stage."""
+        self._once.clear()
+        self._always.clear()
+
     def act(self, stage: str) -> Act | None:
         """What to do now at ``stage``; the control file, where there is one, comes before ``always``."""
         if self._once[stage]:

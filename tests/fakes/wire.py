@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+FREEZES_WITHIN_SECONDS = 30.0
+
 
 class Wire:
     """Forwards ``127.0.0.1:port`` to a server until it is cut."""
@@ -13,17 +15,41 @@ class Wire:
         self._target = (host, port)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        self._words: bytes | None = None
+        self._heard = asyncio.Event()
+        self._asking, self._answering = asyncio.Event(), asyncio.Event()
         self.port = 0
+        self.thaw()
 
     def freeze(self) -> None:
         """Let nothing through, and close nothing: the other side seems to have fallen silent."""
-        self._flowing.clear()
+        self._asking.clear()
+        self._answering.clear()
+
+    def freeze_answers(self) -> None:
+        """Let through what is said to the server, and nothing of what it answers."""
+        self._answering.clear()
+
+    def freeze_at(self, words: bytes) -> None:
+        """Freeze as soon as somebody says ``words`` to the server; these do not get through any more."""
+        self._heard.clear()
+        self._words = words
+
+    async def has_frozen(self) -> None:
+        """Return once what ``freeze_at`` waits for was said."""
+        async with asyncio.timeout(FREEZES_WITHIN_SECONDS):
+            await self._heard.wait()
 
     def thaw(self) -> None:
         """Let everything through again, also what was held back."""
-        self._flowing.set()
+        self._words = None
+        self._asking.set()
+        self._answering.set()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it takes no connections."""
+        return self._server is None
 
     async def mend(self) -> None:
         """Take connections (again)."""
@@ -40,23 +66,50 @@ class Wire:
             await self._server.wait_closed()
         self._server = None
 
+    async def renew(self) -> None:
+        """Break every connection, lose what was held back, and work again."""
+        await self.cut()
+        self.thaw()
+        await self.mend()
+
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection(*self._target)
+        try:
+            there_reader, there_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
         self._open |= {writer, there_writer}
         with contextlib.suppress(OSError):
-            await asyncio.gather(self._copy(reader, there_writer), self._copy(there_reader, writer))
+            await asyncio.gather(self._ask(reader, there_writer), self._answer(there_reader, writer))
         for end in (writer, there_writer):
             self._open.discard(end)
             end.close()
 
-    async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _ask(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
         try:
-            while chunk := await source.read(65536):
-                await self._flowing.wait()
-                sink.write(chunk)
-                await sink.drain()
+            while chunk := await client.read(65536):
+                if self._words is not None and self._words in chunk:
+                    self._words = None
+                    self.freeze()
+                    self._heard.set()
+                await _pass_on(chunk, server, self._asking)
         finally:
-            sink.close()
+            server.close()
+
+    async def _answer(self, server: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await server.read(65536):
+                await _pass_on(chunk, client, self._answering)
+        finally:
+            client.close()
+
+
+async def _pass_on(chunk: bytes, sink: asyncio.StreamWriter, flowing: asyncio.Event) -> None:
+    await flowing.wait()
+    if sink.is_closing():
+        raise ConnectionResetError("the wire was cut")
+    sink.write(chunk)
+    await sink.drain()
 
 
 @asynccontextmanager
