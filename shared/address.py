@@ -63,7 +63,7 @@ def _domain_problem(domain: str) -> str | None:
     labels = domain.split(".")
     if len(domain) > LONGEST_DOMAIN or not all(_LABEL.fullmatch(label) for label in labels):
         return "has no valid domain name after the @"
-    if len(labels) < 2:
+    if len(labels) < 2:  # noqa: PLR2004 - its meaning stands beside it
         return "needs a whole domain name after the @, with a dot in it"
     if labels[-1].isdigit():
         return "needs a domain name after the @, not a network address"

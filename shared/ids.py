@@ -78,6 +78,6 @@ def _uuid7(milliseconds: int, random: int) -> UUID:
 
 def _parse(prefix: str, text: str) -> UUID | None:
     digits = text.removeprefix(prefix)
-    if digits == text or len(digits) != 32 or not set(digits) <= set("0123456789abcdef"):
+    if digits == text or len(digits) != 32 or not set(digits) <= set("0123456789abcdef"):  # noqa: PLR2004 - its meaning stands beside it
         return None
     return UUID(hex=digits)

@@ -131,11 +131,11 @@ def _obey(order: _Order) -> int:
         stdout=sys.stderr,
         stderr=sys.stderr,
         pass_fds=() if order["lock"] is None else (order["lock"],),
-        preexec_fn=_end_with_keeper(order["endings"][0][0]),
+        preexec_fn=_end_with_keeper(order["endings"][0][0]),  # noqa: PLW1509 - system calls only, before the program starts
         start_new_session=True,
         **as_account,
     )
-    print(server.pid, flush=True)
+    print(server.pid, flush=True)  # noqa: T201 - it speaks to its parent over its output
     threading.Thread(target=_end_when_orphaned, args=(server, order["endings"]), daemon=True).start()
     code = server.wait()
     _kill_group(server.pid)

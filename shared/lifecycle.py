@@ -58,7 +58,7 @@ class Heart:
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run ``main`` to its end on the loop the services are made for: uvloop, where there is one."""
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - it may be missing
     except ImportError:  # there is none for Windows
         asyncio.run(main)
     else:
@@ -100,7 +100,7 @@ async def failure_of(work: Awaitable[None]) -> BaseException | None:
         if task is None or task.cancelling():
             raise
         return exc
-    except Exception as exc:
+    except Exception as exc:  # noqa: BLE001 - one of the two broad ones: the runner of background loops
         return exc
     return None
 

@@ -20,10 +20,10 @@ QUIET = ("aiormq", "aio_pika")
 
 def get_logger() -> FilteringBoundLogger:
     """A logger; bind it at module level, ``configure`` may come later."""
-    return cast(FilteringBoundLogger, structlog.get_logger())
+    return cast("FilteringBoundLogger", structlog.get_logger())
 
 
-def configure(json: bool | None = None, level: str = "info") -> None:
+def configure(json: bool | None = None, level: str = "info") -> None:  # noqa: FBT001 - a yes or no by nature
     """Send every log line of the process to standard error, from ``level`` on.
 
     ``json`` None means: pretty when standard error is a terminal. Lines of the libraries (the standard
@@ -41,7 +41,7 @@ def configure(json: bool | None = None, level: str = "info") -> None:
     last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
     if as_json:
         last = [structlog.processors.format_exc_info, _render_json]
-    stderr = cast(TextIO, _Stderr())
+    stderr = cast("TextIO", _Stderr())
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -27,7 +27,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """*This message* is not taken now; ``retry_after`` when the provider said how long to wait."""
+    """Not now, says the provider of *this message*; ``retry_after`` when the provider said how long to wait."""
 
     retry_after: timedelta | None = None
     code: str | None = None

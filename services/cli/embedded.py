@@ -51,7 +51,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
     def body() -> None:
         try:
             outcome.set_result(work())
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits for it
             outcome.set_exception(exc)
 
     threading.Thread(target=body, daemon=True).start()

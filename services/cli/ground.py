@@ -62,7 +62,7 @@ class Ground:
         return [Part("bus", self.bus.run), Part("tenants", self.tenants.run)]
 
     def worker_name(self) -> str:
-        """This process in ``outgoing.claimed_by``: no two are called the same at one time."""
+        """The name of this process in ``outgoing.claimed_by``: no two are called the same at one time."""
         return f"{socket.gethostname()}:{os.getpid()}"
 
     async def check_schema(self) -> str | None:

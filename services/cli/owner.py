@@ -58,7 +58,7 @@ def _open_files(process: Path) -> Iterator[str]:
         return
     for file in files:
         with suppress(OSError):
-            yield os.readlink(file)
+            yield os.readlink(file)  # noqa: PTH115 - the target as it is written, not resolved
 
 
 def _command(process: Path) -> str:

@@ -28,7 +28,7 @@ def require_free(host: str, wanted: Sequence[WantedPort]) -> None:
     mistakes = [*_chosen_twice(wanted)]
     for one in wanted:
         if one.port and (cause := _refusal(host, one.port)) is not None:
-            mistakes.append(_say(host, one, cause, {other.port for other in wanted}))
+            mistakes.append(_say(host, one, cause, {other.port for other in wanted}))  # noqa: PERF401 - the loop reads better
     if mistakes:
         raise CommandFailed("\n".join(mistakes))
 

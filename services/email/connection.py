@@ -185,7 +185,7 @@ class Connection:
         if transport.get_write_buffer_size() == 0:
             return
         answer = asyncio.ensure_future(protocol.read_response())
-        drained = asyncio.ensure_future(protocol._drain_helper())
+        drained = asyncio.ensure_future(protocol._drain_helper())  # noqa: SLF001 - there is no public way to wait for the buffer while reading
         try:
             await asyncio.wait({answer, drained}, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():

@@ -40,11 +40,11 @@ class Project:
         self._sign()
         name = f"waybill-{next(_NUMBERS)}"
         self._app = firebase_admin.initialize_app(certificate, {"projectId": account.project_id}, name=name)
-        service = messaging._get_messaging_service(self._app)
+        service = messaging._get_messaging_service(self._app)  # noqa: SLF001 - no public way leads there; pinned, and under a contract test
         self.access = AccessToken(account.token_uri, self._sign, connections)
-        service._async_client = Client(connections, self.access)
+        service._async_client = Client(connections, self.access)  # noqa: SLF001 - no public way leads there; pinned, and under a contract test
         if base_url is not None:
-            service._fcm_url = f"{base_url.rstrip('/')}/v1/projects/{account.project_id}/messages:send"
+            service._fcm_url = f"{base_url.rstrip('/')}/v1/projects/{account.project_id}/messages:send"  # noqa: SLF001 - no public way leads there; pinned, and under a contract test
 
     async def send(self, token: str, letter: Letter) -> None:
         """Send one message; what came of it stands in the context's Exchange. Raises ValueError for no message."""

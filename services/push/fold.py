@@ -27,7 +27,10 @@ def fold(results: Sequence[TargetResult], earlier: Earlier, *, entry_exists: boo
 
 
 def _decide(
-    verdicts: Sequence[Verdict], delivered: Delivered | None, earlier: Earlier, entry_exists: bool
+    verdicts: Sequence[Verdict],
+    delivered: Delivered | None,
+    earlier: Earlier,
+    entry_exists: bool,  # noqa: FBT001 - a yes or no by nature
 ) -> Verdict | Ended:
     open_ones = [verdict for verdict in verdicts if not isinstance(verdict, Delivered | Rejected)]
     if open_ones:

@@ -56,7 +56,7 @@ def encode_announcement(event_ids: Sequence[EventId], *, again: bool = False) ->
     return msgspec.json.encode(_AnnouncementV1(list(event_ids), again))
 
 
-def decode_announcement(body: bytes, redelivered: bool) -> Announcement:
+def decode_announcement(body: bytes, redelivered: bool) -> Announcement:  # noqa: FBT001 - a yes or no by nature
     """The announcement in ``body``; Undecodable when it is none."""
     try:
         read = msgspec.json.decode(body, type=_AnnouncementV1)

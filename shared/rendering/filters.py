@@ -135,7 +135,7 @@ def _count_leaves(value: object) -> int:
 
 def _check_growth(name: str, left: object, args: tuple[object, ...]) -> None:
     # The size is reckoned beforehand: two values of a payload can multiply to gigabytes.
-    if name == "replace" and len(args) >= 2:
+    if name == "replace" and len(args) >= 2:  # noqa: PLR2004 - its meaning stands beside it
         text, old, new = str(left), str(args[0]), str(args[1])
         if len(text) + text.count(old) * len(new) > MAX_VALUE_CHARACTERS:
             raise _too_large(name, f"more than {MAX_VALUE_CHARACTERS} characters")
@@ -144,7 +144,7 @@ def _check_growth(name: str, left: object, args: tuple[object, ...]) -> None:
         characters = sum(len(str(item)) for item in left) + _count_leaves(left) * len(between)
         if characters > MAX_VALUE_CHARACTERS:
             raise _too_large(name, f"more than {MAX_VALUE_CHARACTERS} characters")
-    elif name == "split" and args and len(str(left)) > MAX_ITEMS:
+    elif name == "split" and args and len(str(left)) > MAX_ITEMS:  # noqa: SIM102 - two questions, asked in their order
         if str(left).count(str(args[0])) >= MAX_ITEMS:
             raise _too_large(name, f"more than {MAX_ITEMS} items")
 

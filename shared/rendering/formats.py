@@ -45,7 +45,7 @@ def find_zone(name: str) -> tzinfo | None:
 
 
 @with_context
-def format_instant(value: object, *, context: BoundedContext, format: object = "medium") -> str:
+def format_instant(value: object, *, context: BoundedContext, format: object = "medium") -> str:  # noqa: A002 - the keyword's name in templates
     """Filter ``datetime``: an RFC 3339 date-time in the recipient's zone, or a date as it stands.
 
     ``format`` is a CLDR pattern (``EEE d MMM, HH:mm``) or short, medium, long or full.

@@ -133,7 +133,7 @@ class KindEnvironment(Environment):
         self.kind = kind
         super().__init__(tolerance=Mode.STRICT, undefined=FalsyStrictUndefined)
 
-    def setup_tags_and_filters(self, *, extra: bool = False) -> None:
+    def setup_tags_and_filters(self, *, extra: bool = False) -> None:  # noqa: ARG002 - the base class's signature
         """Register the allow-list and nothing else."""
         for tag_class, node_class in _TAGS:
             tag = tag_class(self)

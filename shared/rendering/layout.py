@@ -19,8 +19,20 @@ _LAYOUT = (files("shared.rendering") / "layout.html").read_text("utf-8")
 _ENGLISH = Locale("en")
 
 _OPEN = {
-    **{"da": "Åbn", "de": "Öffnen", "en": "Open", "es": "Abrir", "fi": "Avaa", "fr": "Ouvrir", "it": "Apri"},
-    **{"nl": "Openen", "nb": "Åpne", "pl": "Otwórz", "pt": "Abrir", "sv": "Öppna", "tr": "Aç", "uk": "Відкрити"},
+    "da": "Åbn",
+    "de": "Öffnen",
+    "en": "Open",
+    "es": "Abrir",
+    "fi": "Avaa",
+    "fr": "Ouvrir",
+    "it": "Apri",
+    "nl": "Openen",
+    "nb": "Åpne",
+    "pl": "Otwórz",
+    "pt": "Abrir",
+    "sv": "Öppna",
+    "tr": "Aç",
+    "uk": "Відкрити",
 }
 
 

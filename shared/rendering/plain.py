@@ -60,6 +60,6 @@ def _inline(node: SyntaxTreeNode) -> str:
         case "link":
             words = "".join(_inline(child) for child in node.children)
             address = str(node.attrs.get("href", ""))
-            return words if words == address or address == f"mailto:{words}" else f"{words} ({address})"
+            return words if words == address or address == f"mailto:{words}" else f"{words} ({address})"  # noqa: PLR1714 - two comparisons, each with its reason
         case _:
             return "".join(_inline(child) for child in node.children)

@@ -29,11 +29,11 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic calls it with these
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic calls it with these
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic calls it with these
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic calls it with these
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what is passed in: load_settings chooses the environment, nothing is read behind its back."""
         return (init_settings,)

@@ -47,7 +47,7 @@ def format_duration(duration: timedelta) -> str:
 
 def parse_port(text: str) -> int:
     """A TCP port; 0 stands for any free one."""
-    if _DIGITS.fullmatch(text) is None or int(text) > 65535:
+    if _DIGITS.fullmatch(text) is None or int(text) > 65535:  # noqa: PLR2004 - its meaning stands beside it
         raise ValueError("a port between 0 and 65535")
     return int(text)
 

@@ -81,7 +81,7 @@ class Cluster:
         return any((self._place.postgres_bin.parent / "lib").glob(f"**/{name}.*"))
 
     def _require_same_major(self, theirs: str) -> None:
-        # "postgres (PostgreSQL) 18.6"
+        # "postgres (PostgreSQL) 18.6"  # noqa: ERA001 - an example, not code
         ours = self._run("postgres", "--version", as_account=True).stdout.split()[-1].split(".")[0]
         if theirs != ours:
             raise CannotStart(

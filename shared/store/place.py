@@ -128,7 +128,7 @@ def _ground_in_yard(home: Path, yard_base: Path) -> Path:
     yard = _yard(yard_base)
     _make_own_folder(yard, 0o711)
     ground, link = yard / _yard_name(home), home / "place"
-    linked = Path(os.readlink(link)) if link.is_symlink() else None
+    linked = Path(os.readlink(link)) if link.is_symlink() else None  # noqa: PTH115 - the target as it is written, not resolved
     if linked is not None and linked != ground and linked.parent == yard and _clone_is_gone(linked):
         linked.rename(ground)  # the clone was moved: its data follows
     elif linked != ground and ground.exists():

@@ -67,9 +67,7 @@ ORDER BY t.target_id
 """
 
 
-async def look(
-    pg: HotConnection, scope_id: ScopeId, recipient_id: str, job_id: JobId, event_id: EventId
-) -> Situation:
+async def look(pg: HotConnection, scope_id: ScopeId, recipient_id: str, job_id: JobId, event_id: EventId) -> Situation:
     """The situation of one push job, its FCM targets in the order they were first registered."""
     rows = await pg.fetch(LOOK, scope_id, recipient_id, job_id, event_id)
     first = rows[0]

@@ -238,6 +238,6 @@ sender_secrets = Table(
 )
 
 
-def is_compared(_item: object, name: str | None, kind: str, reflected: bool, _other: object) -> bool:
+def is_compared(_item: object, name: str | None, kind: str, reflected: bool, _other: object) -> bool:  # noqa: FBT001 - a yes or no by nature
     """Whether Alembic compares ``name``: not the partitions, which are ``outgoing`` under other names."""
     return not (reflected and kind == "table" and str(name).startswith("outgoing_"))

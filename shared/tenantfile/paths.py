@@ -1,4 +1,4 @@
-"""Paths of templates against a JSON Schema: does the value exist, and is it always there?"""
+"""Paths of templates against a JSON Schema: whether the value exists, and whether it is always there."""
 
 import re
 from collections.abc import Iterator, Mapping

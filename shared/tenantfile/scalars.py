@@ -37,7 +37,7 @@ def resolve_plain(text: str) -> Plain:
     for pattern, base in ((_INTEGER, 10), (_OCTAL, 8), (_HEXADECIMAL, 16)):
         if pattern.fullmatch(text):
             _check_length(text)
-            return int(text, 10) if base == 10 else int(text[2:], base)
+            return int(text, 10) if base == 10 else int(text[2:], base)  # noqa: PLR2004 - its meaning stands beside it
     if _FLOAT.fullmatch(text):
         _check_length(text)
         return _float(text)

@@ -51,7 +51,7 @@ class Section:
         return self._read(key, as_text, required=required)
 
     def boolean(self, key: str) -> bool | None:
-        """true or false under ``key``."""
+        """True or false under ``key``."""
         return self._read(key, as_boolean)
 
     def duration(self, key: str) -> timedelta | None:
@@ -153,7 +153,7 @@ def as_number(node: Node, report: Report, lowest: float, highest: float, *, whol
     """The node as a number within bounds, or None and a mistake."""
     value: Plain = node.value if isinstance(node, Scalar) else None
     kinds: tuple[type, ...] = (int,) if whole else (int, float)
-    if isinstance(value, kinds) and not isinstance(value, bool | str) and value is not None:
+    if isinstance(value, kinds) and not isinstance(value, bool | str) and value is not None:  # noqa: SIM102 - two questions, asked in their order
         if lowest <= value <= highest:
             return value
     kind = "a whole number" if whole else "a number"

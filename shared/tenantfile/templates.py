@@ -1,4 +1,4 @@
-"""The templates of a file: does each parse, and does everything it reads exist?"""
+"""The templates of a file: whether each parses, and everything it reads exists."""
 
 from shared.rendering.kinds import Kind
 from shared.rendering.liquid import TemplateMistakes, parse_template

@@ -88,7 +88,7 @@ def _with_retry(options: Options, retry: Section) -> Options:
 def _percent(node: Node, report: Report) -> float | None:
     text = node.value if isinstance(node, Scalar) else None
     match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
-    if match is None or int(match[1]) > 90:
+    if match is None or int(match[1]) > 90:  # noqa: PLR2004 - its meaning stands beside it
         report.add(node.place, "must be a share from 0% to 90%, like 20%")
         return None
     return int(match[1]) / 100

@@ -39,7 +39,7 @@ def admin_app(
         if scope["type"] == "lifespan":
             return await _live(receive, send)
         if scope["type"] != "http":
-            return
+            return None
         match scope["path"]:
             case "/livez":
                 late = {name: round(h.age_seconds(), 1) for name, h in hearts.items() if not h.is_alive()}

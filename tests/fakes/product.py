@@ -1,6 +1,7 @@
 """The product's own processes as tests drive them: started, awaited until ready, stopped, killed, read."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -37,7 +38,7 @@ async def eventually(probe: Callable[[], Awaitable[T | None]], seconds: float = 
 
 
 def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with ``settings`` as its only WAYBILL_ names (given without the prefix)."""
+    """The environment of this process with ``settings`` as its only WAYBILL_ names (given without the prefix)."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("WAYBILL_", "MAKE"))}
     return own | {f"WAYBILL_{name}": value for name, value in settings.items()}
 
@@ -129,10 +130,8 @@ class ProductProcess:
     def clean_up(self) -> None:
         """End it and whatever is left of its group; nothing happens when it has ended."""
         if self.exit_code() is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 self.send_to_group(signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._process.wait(STOP_SECONDS)
 
 

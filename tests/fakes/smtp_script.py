@@ -14,7 +14,7 @@ WORDS = {"before-banner": ("connect", "stall"), "after-dot": ("eod", "stall")}
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer with these words instead of the usual ones; ``\\n`` in ``text`` makes several lines."""
+    """Answer with these words instead of the usual ones; each line of ``text`` is one of the answer."""
 
     code: int
     text: str

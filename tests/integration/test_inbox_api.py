@@ -227,7 +227,8 @@ async def test_a_cursor_belongs_to_the_inbox_it_came_from(inboxes: Inboxes) -> N
     cursor = (await inboxes.get(inboxes.token("eve"), "?limit=1")).json()["next_cursor"]
     answer = await inboxes.get(inboxes.token("bob"), f"?cursor={cursor}")
     assert answer.status_code == 422
-    assert answer.json()["errors"] == [{"pointer": "/cursor", "code": "invalid", "detail": "belongs to another list, or to other filters"}]
+    detail = "belongs to another list, or to other filters"
+    assert answer.json()["errors"] == [{"pointer": "/cursor", "code": "invalid", "detail": detail}]
 
 
 @pytest.mark.parametrize(

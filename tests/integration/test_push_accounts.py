@@ -27,7 +27,7 @@ def issued() -> IssuedAccount:
 async def tenant_id(database: Database) -> AsyncIterator[TenantId]:
     async with database.begin() as connection:
         tenant = await create_if_missing_and_lock(connection, "campus", "Campus")
-    yield tenant.tenant_id
+    yield tenant.tenant_id  # noqa: PT022 - a fixture like its neighbours
 
 
 @pytest.fixture(autouse=True)

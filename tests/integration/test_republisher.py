@@ -74,7 +74,7 @@ async def test_the_gaps_grow_to_two_four_eight_sixteen_and_thirty_minutes(
     told_at = []
     for minute in range(150):
         if await republisher.sweep(START + timedelta(minutes=minute)):
-            told_at.append(minute)
+            told_at.append(minute)  # noqa: PERF401 - the loop reads better
     assert told_at == [2, 6, 14, 30, 60, 90, 120]
 
 

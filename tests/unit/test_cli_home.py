@@ -32,10 +32,9 @@ def test_a_second_one_in_the_same_home_is_told_where_the_first_answers(tmp_path:
 
 
 def test_a_second_one_is_told_when_the_first_is_still_starting(tmp_path: Path) -> None:
-    with only_one(tmp_path):
-        with pytest.raises(CommandFailed, match=r"already running: process \d+ is starting"):
-            with only_one(tmp_path):
-                pass
+    with only_one(tmp_path), pytest.raises(CommandFailed, match=r"already running: process \d+ is starting"):
+        with only_one(tmp_path):
+            pass
 
 
 def test_secrets_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path) -> None:

@@ -72,9 +72,8 @@ async def test_signals_stay_with_the_process() -> None:
 
 
 def test_a_busy_port_is_refused_before_anything_runs() -> None:
-    with contextlib.closing(socket.create_server((HOST, 0))) as taken:
-        with pytest.raises(CannotListen) as raised:
-            http_part("admin", admin_app({}, {}), HOST, taken.getsockname()[1])
+    with contextlib.closing(socket.create_server((HOST, 0))) as taken, pytest.raises(CannotListen) as raised:
+        http_part("admin", admin_app({}, {}), HOST, taken.getsockname()[1])
     assert raised.value.errno == errno.EADDRINUSE
     assert str(raised.value.port) in str(raised.value)
 

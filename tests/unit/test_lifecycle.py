@@ -170,7 +170,7 @@ asyncio.run(main())
 """
 
 
-def _start(after: str, ignore_interrupts: bool = False) -> "subprocess.Popen[str]":
+def _start(after: str, ignore_interrupts: bool = False) -> "subprocess.Popen[str]":  # noqa: FBT002 - a yes or no by nature
     return subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(after=after)],
         cwd=ROOT,

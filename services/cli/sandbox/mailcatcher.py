@@ -67,7 +67,7 @@ class MailCatcher:
 
         return MailPart("mail-catcher", run, int(bound.getsockname()[1]))
 
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd calls it by this name
         """Take one mail; aiosmtpd calls it by this name."""
         content = envelope.content if isinstance(envelope.content, bytes) else b""
         recipients = tuple(str(recipient) for recipient in envelope.rcpt_tos)
