@@ -11,6 +11,7 @@ from services.ingest.intake import Intake, Unfit
 from services.ingest.reading import Reader
 from services.ingest.schemas import EventIn, EventOut
 from services.ingest.views import show_event
+from shared.errors import FieldError
 from shared.ids import ScopeId
 from shared.tenant import ScopedTenant
 from shared.tenantfile.current import Tenants
@@ -18,7 +19,7 @@ from shared.web.auth import KeyRequest
 from shared.web.body import read_json
 from shared.web.description import takes_json
 from shared.web.edge import request_id_of
-from shared.web.problems import RETRY_AFTER_SECONDS, problem
+from shared.web.problems import RETRY_AFTER_SECONDS, problem, validation_failed
 
 
 def event_routes(tenants: Tenants, acceptor: Acceptor, reader: Reader) -> Sequence[HTTPRouteHandler]:
@@ -68,9 +69,13 @@ def _tenant_of(tenants: Tenants, scope_id: ScopeId) -> ScopedTenant:
 
 
 def _idempotency_key(request: KeyRequest) -> str | None:
-    text = request.headers.get("idempotency-key")
-    if text is None:
+    texts = set(request.headers.getall("idempotency-key", []))
+    if len(texts) > 1:
+        detail = "are several, and not the same, as header Idempotency-Key"
+        raise validation_failed([FieldError("/idempotency_key", "idempotency_key_conflict", detail)])
+    if not texts:
         return None
+    (text,) = texts
     try:
         # Headers are read as Latin-1; a key beyond ASCII was most likely sent in UTF-8, as in a body.
         return text.encode("latin-1").decode()

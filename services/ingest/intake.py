@@ -19,6 +19,8 @@ from shared.web.instant import read_instant
 from shared.web.shape import read_shape
 
 FARTHEST_AHEAD = timedelta(days=365)
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""A ``send_at`` of long ago is kept as this: the first instant of the calendar means minus infinity to Postgres."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Intake:
             recipient=write_json({name: value for name, value in recipient.items() if value is not None}),
             payload=write_json(posted.payload),
             file_version=tenant.file_version,
-            send_at=read_instant(fields.get("send_at")),
+            send_at=_finite(read_instant(fields.get("send_at"))),
             expires_at=read_instant(fields.get("expires_at")),
             expires_after=event_type.expires_after,
             request_id=request_id,
@@ -111,6 +113,10 @@ def _check_recipient(recipient: object, event_type: EventType | None) -> Iterato
         yield FieldError("/recipient/locale", "locale", "is no locale that is known, such as en or de-AT")
     if isinstance(zone, str) and find_zone(zone) is None:
         yield FieldError("/recipient/timezone", "timezone", "is no time zone that is known, such as Europe/Berlin")
+
+
+def _finite(send_at: datetime | None) -> datetime | None:
+    return None if send_at is None else max(send_at, EARLIEST)
 
 
 def _check_instants(fields: dict[str, Any], now: datetime) -> Iterator[FieldError]:

@@ -4,6 +4,7 @@ Our own walk over ruamel's events, because every loader resolves too much: here 
 by the core schema of YAML 1.2, and everything that can mean something else than it looks like is refused.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -29,6 +30,7 @@ MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 60
 
 _START = Place(1, 1)
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def load(source: bytes, report: Report) -> Node:
@@ -96,6 +98,7 @@ class _Walk:
         self._stop(place, "this is not YAML")
 
     def _scalar(self, event: ScalarEvent, place: Place) -> Scalar:
+        event.value = self._storable(event.value, place)
         if event.style is not None:
             return Scalar(place, event.value, quoted=True)
         try:
@@ -103,6 +106,12 @@ class _Walk:
         except AmbiguousScalar as exc:
             self._report.add(place, str(exc))
             return Scalar(place, event.value, quoted=False)
+
+    def _storable(self, text: str, place: Place) -> str:
+        """``text`` as Postgres and UTF-8 can hold it; what they cannot hold is a mistake."""
+        if _UNSTORABLE.search(text):
+            self._report.add(place, "has a NUL or half of a surrogate pair in it; write the character itself")
+        return _UNSTORABLE.sub("", text)
 
     def _items(self, place: Place, depth: int) -> Iterator[Node]:
         for index, event in enumerate(iter(lambda: next(self._events), None)):
@@ -117,7 +126,7 @@ class _Walk:
             key_place = _place_of(event)
             if not isinstance(event, ScalarEvent):
                 self._stop(Place(key_place.line, key_place.column, place.path), "a key must be plain text")
-            name = event.value
+            name = self._storable(event.value, key_place)
             at = place.child(key_place.line, key_place.column, name)
             if event.anchor or event.tag:
                 self._report.add(at, "anchors and tags are refused")

@@ -90,7 +90,7 @@ FIELD_CODES: dict[str, str] = {
     "too_short": "The text is too short.",
     "too_long": "The text is too long.",
     "invalid": "The value cannot be used (in the payload: it breaks the event type's JSON Schema); `detail` says why.",
-    "idempotency_key_conflict": "The header and the body carry different idempotency keys.",
+    "idempotency_key_conflict": "The headers, or the header and the body, carry different idempotency keys.",
     "unknown_event_type": "The tenant has no event type of this name.",
     "recipient_fixed": "Whom events of this type go to is fixed in the tenant's file; the event must not say it.",
     "address": "This is no mail address that can be sent to.",

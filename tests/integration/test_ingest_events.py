@@ -76,6 +76,25 @@ async def test_an_event_that_was_to_go_out_in_the_past_goes_out_now(ingest: Inge
     assert datetime.fromisoformat(accepted["expires_at"]) > datetime.now(UTC)
 
 
+@pytest.mark.parametrize("instant", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z"])
+async def test_the_zero_time_of_other_languages_means_now(ingest: Ingest, instant: str) -> None:
+    answer = await ingest.live.post("/api/v1/events", json=body(send_at=instant))
+    assert (answer.status_code, answer.json()["status"]) == (202, "QUEUED")
+    again = await ingest.live.post("/api/v1/events", json=body(send_at=instant))
+    assert (again.status_code, again.json()["id"]) == (202, answer.json()["id"])
+    assert (await ingest.live.get(f"/api/v1/events/{answer.json()['id']}")).status_code == 200
+
+
+async def test_two_headers_with_different_keys_are_refused(ingest: Ingest) -> None:
+    posted = body()
+    del posted["idempotency_key"]
+    answer = await ingest.live.post(
+        "/api/v1/events", json=posted, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    )
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "idempotency_key_conflict")
+    assert await ingest.count("events") == 0
+
+
 async def test_an_event_that_expires_before_it_is_sent_is_refused(ingest: Ingest) -> None:
     soon, sooner = (write_instant(datetime.now(UTC) + timedelta(hours=hours)) for hours in (2, 1))
     answer = await ingest.live.post("/api/v1/events", json=body(send_at=soon, expires_at=sooner))

@@ -1,5 +1,7 @@
 """Templates that would run away: refused when compiled, or ended by a limit when rendered."""
 
+import gc
+import time
 from datetime import UTC
 from typing import Any
 
@@ -159,3 +161,14 @@ def test_every_mistake_of_a_template_is_found_at_once() -> None:
 def test_what_is_no_liquid_is_said_plainly(source: str, what: str) -> None:
     with pytest.raises(TemplateMistakes, match=what):
         compile_template(source, Kind.TEXT)
+
+
+def test_a_garbage_collection_in_the_middle_costs_the_template_nothing() -> None:
+    budget = Budget(cpu_seconds=0.05)
+    litter: list[list[object]] = [[] for _ in range(300_000)]
+    began = time.thread_time()
+    while time.thread_time() - began < 0.5:
+        gc.collect()
+    for _ in range(64):
+        budget.step()
+    assert len(litter) == 300_000

@@ -123,3 +123,10 @@ def test_places_are_those_of_keys_and_list_items() -> None:
         "a.d": (3, 3),
         "a.d[0]": (4, 7),
     }
+
+
+@pytest.mark.parametrize("written", ['a: "x\\0y"', 'a: "x\\ud800y"', '"k\\0": x', 'a: ["\\ud83d\\ude00"]'])
+def test_what_no_database_can_hold_is_refused_where_it_stands(written: str) -> None:
+    (mistake,) = mistakes(written + "\n")
+    assert mistake.startswith("f.yaml:1:")
+    assert "NUL or half of a surrogate pair" in mistake
