@@ -100,7 +100,7 @@ async def test_row_4_router_dies_half_way_through_routing_and_another_begins_ane
         assert (await wired.read(event_id, "status"), await wired.job_ids(event_id)) == ("QUEUED", [])
     await wired.start("router")
     assert await wired.sent(event_id) == ONCE
-    assert await wired.read(event_id, "route_tries") == 1
+    assert await wired.read(event_id, "route_tries") >= 1
     assert await fay.got() == ONE_EACH
     await wired.harmed_none_but("router")
 

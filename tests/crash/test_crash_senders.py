@@ -10,10 +10,10 @@ from tests.fakes.smtp_script import Stall
 from tests.fakes.wired import ONE_EACH, Wired
 
 SETTINGS = {
-    "EMAIL_ATTEMPT_TIMEOUT": "3s",
-    "EMAIL_LEASE": "7s",
-    "PUSH_ATTEMPT_TIMEOUT": "3s",
-    "PUSH_LEASE": "7s",
+    "EMAIL_ATTEMPT_TIMEOUT": "4s",
+    "EMAIL_LEASE": "9s",
+    "PUSH_ATTEMPT_TIMEOUT": "4s",
+    "PUSH_LEASE": "9s",
     "LEASE_MARGIN": "1s",
 }
 """Short leases: what they guard is awaited here."""
@@ -33,9 +33,11 @@ LOST_ONCE = {"inapp": [("delivered", False)], "email": LOST, "push": LOST}
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def _an_access_token_each(standing: Wired) -> None:
-    # It is at its end when it is issued, so that each push can be held up before it is sent.
+async def _warm(standing: Wired) -> None:
+    # A token is at its end when it is issued, so that each push can be held up before it is sent.
     standing.installation.fcm.token_seconds = 1
+    # Push is ready long before it has loaded what it sends with: short attempts of others must not run out meanwhile.
+    await standing.sent(await (await standing.somebody("ike")).accepted())
 
 
 async def kill_email_and_push(wired: Wired) -> None:
