@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from shared.store.database import Database
-from tests.fakes.installation import PHONE, SERVICES, installed, ledger_mistakes
+from tests.fakes.installation import PHONE, SERVICES, installed
+from tests.fakes.ledger import ledger_mistakes
 
 CHANNELS = ("inapp", "email", "push")
 POSTS = 1_000

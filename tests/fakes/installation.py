@@ -13,7 +13,6 @@ import httpx
 
 from shared.ports import free_ports
 from shared.sealing import new_master_key
-from shared.store.database import Database
 from tests.fakes.fcm import FcmPeer, fcm_peer
 from tests.fakes.product import WAYBILL, Run, clean_environment, eventually
 from tests.fakes.smtp import SmtpSink
@@ -170,20 +169,3 @@ async def installed(
         await installation.start(*services)
         await installation.phone(PHONE)
         yield installation
-
-
-async def ledger_mistakes(database: Database) -> list[tuple[object, ...]]:
-    """Where the ledger and the tables disagree: [] when every count is right."""
-    async with database.hot() as pg:
-        rows = await pg.fetch(
-            """
-            WITH counted AS (
-              SELECT scope_id, channel, status, reason, count(*) AS n FROM outgoing GROUP BY 1, 2, 3, 4
-              UNION ALL
-              SELECT scope_id, 'event', status, reason, count(*) FROM events GROUP BY 1, 3, 4),
-            told AS (
-              SELECT scope_id, channel, status, reason, sum(n) AS n FROM ledger GROUP BY 1, 2, 3, 4 HAVING sum(n) <> 0)
-            (TABLE counted EXCEPT TABLE told) UNION ALL (TABLE told EXCEPT TABLE counted)
-            """
-        )
-    return [tuple(row) for row in rows]

@@ -17,7 +17,8 @@ from shared.ports import free_ports
 from shared.store.database import Database
 from shared.store.events import insert_if_new
 from tests.factories import new_event
-from tests.fakes.installation import SERVICES, Installation, booking, ledger_mistakes, prepared
+from tests.fakes.installation import SERVICES, Installation, booking, prepared
+from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.product import Run, eventually
 from tests.fakes.somebody import Somebody
 from tests.fakes.wire import Wire, wire_to

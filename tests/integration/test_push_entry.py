@@ -18,7 +18,7 @@ from shared.store.database import Database
 from shared.verdict import NoVerdict
 from tests.factories import claim_jobs, scoped_tenant, until
 from tests.fakes.fcm import Wait
-from tests.fakes.installation import ledger_mistakes
+from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.pushing import CONTENT, Pushing, push_job, pushing_on, service
 
 

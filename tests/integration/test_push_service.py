@@ -27,7 +27,7 @@ from tests.fakes.fcm import (
     Wait,
     too_many,
 )
-from tests.fakes.installation import ledger_mistakes
+from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.pushing import CONTENT, Outcome, Pushing, push_job, pushing_on, service
 
 SENT, PENDING = Outcome("SENT", "", 1, 0, 0), Outcome("PENDING", "", 1, 0, 0)
