@@ -44,7 +44,7 @@ async def wired(database_url: str) -> AsyncIterator[tuple[Wire, Ingest]]:
         url = database_url.replace(f":{parts.port}/", f":{wire.port}/")
         database = Database(url, within=timedelta(seconds=2))
         try:
-            async with running_ingest(database) as ingest:
+            async with running_ingest(database, database_timeout=timedelta(seconds=2)) as ingest:
                 assert (await ingest.live.get("/api/v1/metrics")).status_code == 200
                 yield wire, ingest
                 wire.thaw()
