@@ -54,7 +54,7 @@ WHERE o.channel = 'email'
 async def latency_rabbitmq(bench: Bench) -> Result:
     """From accept to the provider call at a steady 50 events a second, split by hop."""
     bench.say(f"latency_rabbitmq: {PACED_SECONDS:g} s at {PACE:g} events/s")
-    async with _installed(bench, "ingest", "router", "email", "inapp") as (installation, database):
+    async with _installed(bench, "ingest", "router", "email", "push", "inapp") as (installation, database):
         body = booking("")
         del body["idempotency_key"]
         told = await run_load(_orders(installation, body, 8, PACED_SECONDS, PACE))
