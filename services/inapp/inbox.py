@@ -9,10 +9,10 @@ import asyncpg
 
 from shared.channel import Channel
 from shared.delivery.effect import SMALLINT_MAX
+from shared.delivery.record import log_entered
 from shared.delivery.rounds import Rounds
 from shared.delivery.wake import Doorbell, jittered
 from shared.errors import StoreUnavailable
-from shared.ids import format_job_id
 from shared.job import JobReason, JobStatus
 from shared.lifecycle import Heart
 from shared.logs import get_logger
@@ -68,20 +68,7 @@ class InboxWriter:
         began = time.monotonic()
         entered = await self._enter_or_one_by_one(shares)
         self._rounds.note_taken(shares, [(one.scope_id, one.lane) for one in entered])
-        took_ms = int((time.monotonic() - began) * 1000)
-        for one in entered:
-            log.info(
-                "delivery.attempted",
-                job_id=format_job_id(one.event_id, Channel.INAPP),
-                channel=Channel.INAPP,
-                scope_id=one.scope_id,
-                attempt=one.claim_seq,
-                provider="inbox",
-                verdict="delivered" if one.status == "SENT" else "none",
-                took_ms=took_ms,
-                status=one.status,
-                reason=one.reason,
-            )
+        log_entered(entered, timedelta(seconds=time.monotonic() - began))
         return entered
 
     async def _enter_or_one_by_one(self, shares: list[Share]) -> list[Entered]:

@@ -7,6 +7,7 @@ import asyncpg
 
 from shared.channel import Channel
 from shared.delivery.provider import Parcel
+from shared.delivery.record import log_entered
 from shared.ids import format_job_id
 from shared.logs import get_logger
 from shared.store.database import Database
@@ -27,16 +28,4 @@ async def enter_sibling(database: Database, parcel: Parcel, within: timedelta) -
     except asyncpg.PostgresError:
         log.exception("push.entry_failed", job_id=format_job_id(parcel.event_id, Channel.INAPP))
         return
-    for one in entered:
-        log.info(
-            "delivery.attempted",
-            job_id=format_job_id(one.event_id, Channel.INAPP),
-            channel=Channel.INAPP,
-            scope_id=one.scope_id,
-            attempt=one.claim_seq,
-            provider="inbox",
-            verdict="delivered" if one.status == "SENT" else "none",
-            took_ms=int((time.monotonic() - began) * 1000),
-            status=one.status,
-            reason=one.reason,
-        )
+    log_entered(entered, timedelta(seconds=time.monotonic() - began))

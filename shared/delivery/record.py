@@ -1,12 +1,15 @@
 """What is written down of an attempt: rows for the store, and the one log line."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from shared.channel import Channel
 from shared.delivery.effect import Effect
 from shared.delivery.provider import Folded, Parcel, TargetResult
 from shared.ids import format_job_id
 from shared.logs import get_logger
 from shared.store.claim import Claim
+from shared.store.inbox_delivery import Entered
 from shared.store.settle import AttemptRow, Report
 from shared.verdict import VERDICT_WORDS, Delivered, NoVerdict, Rejected, Verdict
 
@@ -60,6 +63,23 @@ def log_attempted(claim: Claim, parcel: Parcel, row: AttemptRow, effect: Effect)
         reason=effect.reason,
         again_in_s=None if effect.delay is None else round(effect.delay.total_seconds(), 1),
     )
+
+
+def log_entered(entered: Sequence[Entered], took: timedelta) -> None:
+    """The canonical line of each job that one in-app statement finished, which took ``took`` for all of them."""
+    for one in entered:
+        log.info(
+            "delivery.attempted",
+            job_id=format_job_id(one.event_id, Channel.INAPP),
+            channel=Channel.INAPP,
+            scope_id=one.scope_id,
+            attempt=one.claim_seq,
+            provider="inbox",
+            verdict="delivered" if one.status == "SENT" else "none",
+            took_ms=int(took.total_seconds() * 1000),
+            status=one.status,
+            reason=one.reason,
+        )
 
 
 def _row(parcel: Parcel, result: TargetResult) -> AttemptRow:
