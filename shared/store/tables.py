@@ -139,6 +139,7 @@ outgoing = Table(
     Index("outgoing_listed", "scope_id", "status", "reason", "job_id"),
     Index("outgoing_failed", "scope_id", "finished_at", "job_id", postgresql_where=text("status = 'FAILED'")),
     Index("outgoing_claim", "scope_id", "lane", "due_at", "job_id", postgresql_where=text("status = 'PENDING'")),
+    Index("outgoing_expiring", "expires_at", postgresql_where=text("status = 'PENDING'")),
 )
 
 content = Table(
@@ -235,6 +236,23 @@ sender_secrets = Table(
     Column("kind", Text, primary_key=True),
     _required("sealed", LargeBinary),
     _required("updated_at", INSTANT),
+)
+
+pauses = Table(
+    "pauses",
+    metadata,
+    Column("pause_id", Integer, primary_key=True),
+    _required("kind", Text),
+    _required("channel", Text),
+    _required("tenant_id", Integer),
+    _required("name", Text),
+    _required("reason", Text),
+    _required("code", Text),
+    _required("paused_at", INSTANT),
+    Column("paused_until", INSTANT),
+    _required("failures", Integer),
+    _required("probing_until", INSTANT),
+    UniqueConstraint("kind", "channel", "tenant_id", "name", name="pauses_one_of_a_kind"),
 )
 
 

@@ -1,0 +1,164 @@
+"""Pauses: what is not to be sent for now, said by an operator or by a provider that refuses us.
+
+The table has a handful of rows; every worker reads all of it once a second.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import asyncpg
+
+from shared.ids import TenantId
+from shared.store.database import HotConnection
+
+
+class PauseKind(StrEnum):
+    """What a pause is of; the word stored in ``pauses.kind``."""
+
+    CHANNEL = "channel"
+    """An operator's: the whole channel."""
+    TENANT = "tenant"
+    """An operator's: one tenant, on one channel or ('') on all of them."""
+    EVENT_TYPE = "event_type"
+    """An operator's: one event type (``name``) of a tenant, on one channel or ('') on all of them."""
+    RELAY = "relay"
+    """A provider's: it refuses us on this circuit (``name``), whoever the mail is from."""
+    SENDER = "sender"
+    """A provider's: it refuses this tenant on this circuit (``name``)."""
+
+
+EVERY_TENANT = TenantId(0)
+OPERATORS = (PauseKind.CHANNEL, PauseKind.TENANT, PauseKind.EVENT_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class PauseKey:
+    """What is paused; ``channel`` '' is every channel, ``tenant_id`` 0 every tenant, ``name`` as its kind says."""
+
+    kind: PauseKind
+    channel: str = ""
+    tenant_id: TenantId = EVERY_TENANT
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One pause that stands. ``until`` None: until somebody resumes.
+
+    ``over``: a provider's pause whose time is up; it stands until one job has got through. ``failures`` counts the
+    refusals in a row. ``reason`` and ``code`` are the operator's or the provider's words.
+    """
+
+    pause_id: int
+    key: PauseKey
+    reason: str
+    code: str
+    paused_at: datetime
+    until: datetime | None
+    over: bool
+    failures: int
+
+
+# An operator's pause ends by itself; a provider's has to be proven over.
+READ_PAUSES = """
+SELECT pause_id, kind, channel, tenant_id, name, reason, code, paused_at, paused_until,
+       coalesce(paused_until <= now(), false) AS over, failures
+FROM pauses
+WHERE kind IN ('relay', 'sender') OR paused_until IS NULL OR paused_until > now()
+ORDER BY pause_id
+"""
+
+
+async def read_pauses(pg: HotConnection) -> list[Pause]:
+    """Every pause that stands, oldest first."""
+    return [_read(row) for row in await pg.fetch(READ_PAUSES)]
+
+
+PAUSE = """
+INSERT INTO pauses AS p (kind, channel, tenant_id, name, reason, paused_until)
+VALUES ($1, $2, $3, $4, left($5, 1024), $6)
+ON CONFLICT (kind, channel, tenant_id, name) DO UPDATE
+SET reason = excluded.reason, paused_until = excluded.paused_until, paused_at = now()
+"""
+
+
+async def pause(pg: HotConnection, key: PauseKey, reason: str, until: datetime | None) -> None:
+    """Have ``key`` paused by an operator; a second pause of the same takes the place of the first."""
+    await pg.execute(PAUSE, *_arguments(key), reason, until)
+
+
+# The first refusal counts, and after that only one that comes when the pause was over: many jobs are in flight.
+BLOCK = """
+INSERT INTO pauses AS p (kind, channel, tenant_id, name, reason, code, paused_until, failures)
+VALUES ($1, $2, $3, $4, left($5, 1024), left($6, 64), now() + $7::interval, 1)
+ON CONFLICT (kind, channel, tenant_id, name) DO UPDATE
+SET reason = excluded.reason,
+    code = excluded.code,
+    failures = p.failures + 1,
+    paused_until = now() + least($7::interval * 2 ^ least(p.failures, 16), $8::interval),
+    probing_until = '-infinity'
+WHERE p.paused_until <= now()
+RETURNING pause_id
+"""
+
+
+async def block(pg: HotConnection, key: PauseKey, reason: str, code: str, step: timedelta, ceiling: timedelta) -> bool:
+    """Have ``key`` paused because a provider refuses us, for ``step`` · 2ⁿ, at most ``ceiling``.
+
+    n counts the refusals before this one; a refusal while the pause lasts changes nothing, and False is returned.
+    """
+    return await pg.fetchval(BLOCK, *_arguments(key), reason, code, step, ceiling) is not None
+
+
+TAKE_PROBE_IF_FREE = """
+UPDATE pauses
+SET probing_until = now() + $2::interval
+WHERE pause_id = $1 AND paused_until <= now() AND probing_until <= now()
+RETURNING pause_id
+"""
+
+
+async def take_probe_if_free(pg: HotConnection, pause_id: int, lasts: timedelta) -> bool:
+    """Whether the caller may try one job against a pause that is over; nobody else may for as long as it ``lasts``."""
+    return await pg.fetchval(TAKE_PROBE_IF_FREE, pause_id, lasts) is not None
+
+
+LIFT = """
+DELETE FROM pauses
+WHERE pause_id = $1
+"""
+
+
+async def lift(pg: HotConnection, pause_id: int) -> None:
+    """End a pause: one job has got through."""
+    await pg.execute(LIFT, pause_id)
+
+
+RESUME = """
+DELETE FROM pauses
+WHERE kind = $1 AND channel = $2 AND tenant_id = $3 AND name = $4
+RETURNING pause_id
+"""
+
+
+async def resume(pg: HotConnection, key: PauseKey) -> bool:
+    """End the pause of ``key``; False when there is none."""
+    return await pg.fetchval(RESUME, *_arguments(key)) is not None
+
+
+def _arguments(key: PauseKey) -> tuple[str, str, int, str]:
+    return key.kind, key.channel, key.tenant_id, key.name
+
+
+def _read(row: asyncpg.Record) -> Pause:
+    return Pause(
+        row["pause_id"],
+        PauseKey(PauseKind(row["kind"]), row["channel"], TenantId(row["tenant_id"]), row["name"]),
+        row["reason"],
+        row["code"],
+        row["paused_at"],
+        row["paused_until"],
+        row["over"],
+        row["failures"],
+    )
