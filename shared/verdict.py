@@ -38,12 +38,14 @@ class Deferred:
 class NoVerdict:
     """Nobody answered, or the service itself was down.
 
-    ``handed_over``: the message had left us completely, so it may have been taken all the same.
+    ``handed_over``: the message had left us completely, so it may have been taken all the same. ``refused``: the
+    service did answer, but would not work (a 5xx, a 421); when it does work for others, that is a deferral.
     """
 
     handed_over: bool
     code: str | None = None
     error: str | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

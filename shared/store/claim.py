@@ -41,7 +41,7 @@ class Claim:
     """One job in our hands until its lease ends, with everything an attempt needs.
 
     ``unanswered``, ``unknowns``, ``lost`` and ``attempts`` are as the claim found them (``lost`` includes the
-    claim before this one if it vanished). ``terms`` and ``body`` are None when the content was purged.
+    claim before this one if it vanished). ``event_type`` to ``body`` are None when the content was purged.
     """
 
     job_id: JobId
@@ -57,6 +57,7 @@ class Claim:
     lost: int
     expired: bool
     created_at: datetime
+    event_type: str | None
     recipient_id: str | None
     terms: str | None
     body: str | None
@@ -145,7 +146,7 @@ delta AS (
   JOIN taken t USING (job_id)
 ),
 counted AS ({COUNT_WORK})
-SELECT t.*, c.recipient_id, c.terms, c.body
+SELECT t.*, c.event_type, c.recipient_id, c.terms, c.body
 FROM taken t
 LEFT JOIN content c USING (job_id)
 ORDER BY t.job_id
@@ -186,6 +187,7 @@ def _read(channel: Channel, row: asyncpg.Record) -> Claim:
         lost=row["lost"],
         expired=row["expired"],
         created_at=row["created_at"],
+        event_type=row["event_type"],
         recipient_id=row["recipient_id"],
         terms=row["terms"],
         body=row["body"],

@@ -30,6 +30,7 @@ CLAIM = Claim(
     lost=0,
     expired=False,
     created_at=datetime.now(UTC),
+    event_type="booking_confirmed",
     recipient_id="bob",
     terms=None,
     body=None,
