@@ -37,6 +37,14 @@ def address_problem(text: str) -> str | None:
     return _local_part_problem(local) or _domain_problem(domain)
 
 
+def normal_address(text: str) -> str:
+    """``text`` in the one form in which addresses are compared: lower case, without blanks around it.
+
+    Letter case before the @ may mean something by the rules; nobody gives two people addresses that differ in it.
+    """
+    return text.strip().lower()
+
+
 def _problem_beyond_ascii(text: str) -> str:
     if text.rpartition("@")[0].isascii() and "@" in text:
         return "has a domain beyond ASCII: write it in its xn-- form"

@@ -196,6 +196,18 @@ forgotten AS (
     ORDER BY p.target_id
     FOR UPDATE OF p))
 ),
+-- The address that a mail went to, in the one form that the list knows. Written in one order, as everywhere.
+suppressed AS (
+  INSERT INTO suppressions (scope_id, channel, address, reason, source, code, detail)
+  SELECT DISTINCT ON (j.scope_id, c.address) j.scope_id, $1, c.address, 'rejected', 'reply', d.code, d.error
+  FROM unnest($12::bigint[], $13::int[], $18::text[], $19::text[], $24::boolean[])
+    AS d(job_id, claim_seq, code, error, target_dead)
+  JOIN judged j USING (job_id, claim_seq)
+  CROSS JOIN LATERAL (SELECT lower(body ->> 'to_address') AS address FROM content WHERE job_id = d.job_id) c
+  WHERE $1 = 'email' AND d.target_dead AND j.act <> 'stale'
+  ORDER BY j.scope_id, c.address
+  ON CONFLICT (scope_id, channel, address) DO NOTHING
+),
 {_COUNT}
 """
 
@@ -223,7 +235,7 @@ class Settled:
 async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequence[Report]) -> list[Settled]:
     """Apply ``reports`` (one per job at most) as far as their claims still stand, and record every attempt.
 
-    Push targets that an applied report found dead are forgotten with it.
+    Push targets that an applied report found dead are forgotten with it, mail addresses suppressed.
     """
     attempts = [(report, attempt) for report in reports for attempt in report.attempts]
     rows = await pg.fetch(

@@ -256,6 +256,55 @@ pauses = Table(
 )
 
 
+suppressions = Table(
+    "suppressions",
+    metadata,
+    Column("suppression_id", BigInteger, primary_key=True),
+    _required("scope_id", Integer),
+    _required("channel", Text),
+    _required("address", Text),
+    _required("reason", Text),
+    _required("source", Text),
+    Column("code", Text),
+    Column("detail", Text),
+    _required("created_at", INSTANT),
+    UniqueConstraint("scope_id", "channel", "address", name="suppressions_address"),
+    Index("suppressions_listed", "scope_id", "suppression_id"),
+)
+
+receipts = Table(
+    "receipts",
+    metadata,
+    Column("receipt_id", BigInteger, primary_key=True),
+    _required("source", Text),
+    _required("provider_id", Text),
+    _required("address", Text),
+    _required("scope_id", Integer),
+    _required("job_id", BigInteger),
+    _required("kind", Text),
+    _required("cause", Text),
+    Column("code", Text),
+    Column("detail", Text),
+    _required("received_at", INSTANT),
+    Column("applied_at", INSTANT),
+    _required("effect", Text),
+    UniqueConstraint("source", "provider_id", "address", name="receipts_once"),
+    Index("receipts_parked", "receipt_id", postgresql_where=text("applied_at IS NULL")),
+    Index("receipts_of_job", "job_id", "receipt_id"),
+)
+
+preferences = Table(
+    "preferences",
+    metadata,
+    Column("scope_id", Integer, primary_key=True),
+    Column("recipient_id", Text, primary_key=True),
+    Column("category", Text, primary_key=True),
+    Column("channel", Text, primary_key=True),
+    _required("wanted", Boolean),
+    _required("changed_at", INSTANT),
+)
+
+
 def is_compared(_item: object, name: str | None, kind: str, reflected: bool, _other: object) -> bool:  # noqa: FBT001 - a yes or no by nature
     """Whether Alembic compares ``name``: not the partitions, which are ``outgoing`` under other names."""
     return not (reflected and kind == "table" and str(name).startswith("outgoing_"))
