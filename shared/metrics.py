@@ -53,6 +53,12 @@ jobs_claimed = Counter(
     ["channel"],
     registry=REGISTRY,
 )
+jobs_expired = Counter(
+    "waybill_jobs_expired",
+    "Jobs ended because their time was up and nobody claimed them, by channel and the status they got.",
+    ["channel", "status"],
+    registry=REGISTRY,
+)
 attempts = Counter(
     "waybill_attempts",
     "Attempts by channel and verdict.",
@@ -68,7 +74,35 @@ attempt_seconds = Histogram(
 )
 oldest_due_seconds = Gauge(
     "waybill_oldest_due_seconds",
-    "How long the oldest due job of a channel has been waiting.",
+    "How long the oldest due job of a channel has been waiting; 0: none is due.",
     ["channel"],
+    registry=REGISTRY,
+)
+due_jobs = Gauge(
+    "waybill_due_jobs",
+    "Jobs of a channel that are due and not finished, counted up to 10,000.",
+    ["channel"],
+    registry=REGISTRY,
+)
+oldest_queued_seconds = Gauge(
+    "waybill_oldest_queued_seconds",
+    "How long the oldest event that is to be routed has been waiting; 0: none is.",
+    registry=REGISTRY,
+)
+queued_events = Gauge(
+    "waybill_queued_events",
+    "Events that are to be routed, counted up to 10,000.",
+    registry=REGISTRY,
+)
+pauses_standing = Gauge(
+    "waybill_pauses",
+    "Pauses that stand, by kind: channel, tenant and event_type are an operator's, relay and sender a provider's.",
+    ["kind"],
+    registry=REGISTRY,
+)
+purged_rows = Counter(
+    "waybill_purged_rows",
+    "Rows purged because they were kept long enough, by table.",
+    ["table"],
     registry=REGISTRY,
 )

@@ -10,6 +10,7 @@ from litestar.types import ControllerRouterHandler
 from services.ingest.accept import Acceptor
 from services.ingest.announcer import Announcer
 from services.ingest.events import event_routes
+from services.ingest.expirer import Expirer
 from services.ingest.listing import Lister
 from services.ingest.lists import list_routes
 from services.ingest.metrics import metrics_route
@@ -66,6 +67,7 @@ def build(
         Part("announcer", lambda _stop: announcer.run(served)),
         Part("promoter", Promoter(database, announcer).run),
         Part("republisher", republisher.run),
+        Part("expirer", Expirer(database, settings.sweep_every).run),
         keys.part(),
     ]
 
