@@ -37,7 +37,7 @@ class InboxWriter:
         self.bell = Doorbell()
         self.heart = Heart()
         self._database = database
-        self._rounds = Rounds(Channel.INAPP)
+        self._rounds = Rounds(Channel.INAPP, BATCH)
         self._busy = False
         self._rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
@@ -79,7 +79,7 @@ class InboxWriter:
             log.exception("delivery.entries_failed", channel=Channel.INAPP)
         # One job spoils the statement. Claimed under a lease they can be told apart, and the bad one set aside.
         async with self._database.hot() as pg:
-            claims = await claim(pg, Channel.INAPP, shares, FALLBACK_LEASE, "one-by-one")
+            claims = await claim(pg, Channel.INAPP, shares, FALLBACK_LEASE, "one-by-one", suspects=True)
         entered: list[Entered] = []
         for one in claims:
             entered += await self._enter_or_set_aside(one)

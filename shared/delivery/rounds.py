@@ -1,7 +1,9 @@
 """Whose turn it is: the lanes known to have due jobs, and how many of each the next claim may take."""
 
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from shared.channel import Channel
 from shared.delivery.wake import Doorbell
@@ -16,20 +18,34 @@ DISCOVERY_COST_FACTOR = 20
 FRESH_LANES = (Lane.TRANSACTIONAL, Lane.BULK)
 """The lanes new jobs are in: a wake speaks of new jobs only."""
 
+NOTHING: Mapping[ScopeId, int] = MappingProxyType({})
+
+
+def any_number_of(_scope_id: ScopeId) -> int:
+    """No limit to how many jobs of the scope may be claimed."""
+    return sys.maxsize
+
+
 Key = tuple[ScopeId, Lane]
 
 
 class Rounds:
     """The lanes with due jobs as this process knows them: from wakes at once, from discovery every second."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, slots: int = 500) -> None:
         self._channel = channel
+        self._slots = slots
         self._heads: dict[Key, Head] = {}
         self._next_discovery = 0.0
         self._turn = 0
 
     def __bool__(self) -> bool:
         """Whether there is a lane to take from."""
+        return bool(self._heads)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a lane is known that waits: for a slot, or for a pause to end."""
         return bool(self._heads)
 
     def _add_woken(self, scope_ids: Iterable[ScopeId]) -> None:
@@ -54,10 +70,15 @@ class Rounds:
         self._next_discovery = ended + max(DISCOVERY_SECONDS, DISCOVERY_COST_FACTOR * (ended - began))
         self._heads |= {(head.scope_id, head.lane): head for head in heads}
 
-    def shares(self, free: int) -> list[Share]:
+    def shares(
+        self,
+        free: int,
+        busy: Mapping[ScopeId, int] = MappingProxyType({}),  # noqa: ARG002 - the next step
+        most_of: Callable[[ScopeId], int] = lambda _: 1_000_000,
+    ) -> list[Share]:
         """Equal parts of ``free`` slots, lower lanes first, beginning with another scope each time."""
         self._turn += 1
-        heads = sorted(self._heads.values(), key=lambda head: head.lane)
+        heads = sorted((head for head in self._heads.values() if most_of(head.scope_id)), key=lambda head: head.lane)
         start = self._turn % len(heads) if len(heads) > free else 0
         turn = (heads[start:] + heads[:start])[:free]
         part, left = divmod(free, len(turn)) if turn else (0, 0)

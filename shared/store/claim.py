@@ -154,7 +154,13 @@ ORDER BY t.job_id
 
 
 async def claim(
-    pg: HotConnection, channel: Channel, shares: Sequence[Share], lease: timedelta, worker: str
+    pg: HotConnection,
+    channel: Channel,
+    shares: Sequence[Share],
+    lease: timedelta,
+    worker: str,
+    *,
+    suspects: bool = True,  # noqa: ARG001
 ) -> list[Claim]:
     """Due jobs, at most each share's quota, leased to ``worker``; a claim that had vanished is recorded as lost."""
     rows = await pg.fetch(CLAIM, *pick_arguments(channel, shares), lease, worker)
