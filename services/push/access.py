@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from services.push.connections import Connections, NoReply
-from services.push.replies import judge_oauth
+from services.push.fcm_replies import judge_oauth
 from shared.logs import get_logger
 from shared.verdict import NoVerdict, Verdict
 

@@ -13,7 +13,7 @@ import msgspec
 
 from services.push.access import AccessToken, NoAccess
 from services.push.connections import Connections, NoReply
-from services.push.replies import blames_access_token, judge
+from services.push.fcm_replies import blames_access_token, judge
 from shared.verdict import NoVerdict, Verdict
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import aiohttp
 
-from services.push.replies import Reply
+from services.push.reply import Reply
 
 LARGEST_REPLY = 64 * 1024
 KEEP_ALIVE_SECONDS = 30.0

@@ -1,4 +1,4 @@
-"""The table from FCM's answers to verdicts: nothing but UNREGISTERED forgets a token, nothing but a name is a yes."""
+"""The table from FCM's answers to verdicts: only what is said of the token forgets it, nothing but a name is a yes."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -6,21 +6,33 @@ from email.utils import format_datetime
 
 import pytest
 
-from services.push.replies import Reply, blames_access_token, classify, judge, judge_oauth
+from services.push.fcm_replies import blames_access_token, judge, judge_oauth
+from services.push.replies import classify
+from services.push.reply import Reply
 from shared.job import JobReason
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
 FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
 APNS_ERROR = "type.googleapis.com/google.firebase.fcm.v1.ApnsError"
+BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+DEAD = Rejected(target_dead=True)
 HTML = b"<!DOCTYPE html><title>Error</title>"
 
 
-def error(status: int, word: str, message: str = "", code: str = "", apns: str = "") -> Reply:
+def error(
+    status: int, word: str, message: str = "", code: str = "", apns: str = "", field: str = "", why: str = ""
+) -> Reply:
     details: list[dict[str, object]] = []
     if code:
         details.append({"@type": FCM_ERROR, "errorCode": code})
     if apns:
         details.append({"@type": APNS_ERROR, "statusCode": status, "reason": apns})
+    if field:
+        faults = [{"field": one, "description": message} for one in field.split()]
+        details.append({"@type": BAD_REQUEST, "fieldViolations": faults})
+    if why:
+        details.append({"@type": ERROR_INFO, "reason": why, "domain": "googleapis.com"})
     body = {"error": {"code": status, "message": message, "status": word, "details": details}}
     return Reply(status, {}, json.dumps(body).encode())
 
@@ -43,6 +55,26 @@ def error(status: int, word: str, message: str = "", code: str = "", apns: str =
         (Reply(404, {}, b""), NoVerdict(False)),
         (error(400, "INVALID_ARGUMENT", "The registration token is not valid", "INVALID_ARGUMENT"), Rejected()),
         (error(400, "INVALID_ARGUMENT", "Invalid argument.", "INVALID_ARGUMENT", "BadDeviceToken"), Rejected()),
+        (error(400, "INVALID_ARGUMENT", "Invalid argument.", "INVALID_ARGUMENT", "Unregistered"), DEAD),
+        (error(400, "INVALID_ARGUMENT", "Invalid registration token", "INVALID_ARGUMENT", field="message.token"), DEAD),
+        (error(400, "INVALID_ARGUMENT", "Bad", field="message.token message.data"), Rejected()),
+        (error(400, "INVALID_ARGUMENT", "Bad", field="message.token.x"), Rejected()),
+        (error(400, "INVALID_ARGUMENT", "Invalid value (TYPE_STRING), 7", field="message.token"), Rejected()),
+        (error(400, "FAILED_PRECONDITION", "Bad", field="message.token"), SenderBlocked("sender")),
+        (error(400, "INVALID_ARGUMENT", "The registration token is not a valid FCM registration token"), DEAD),
+        (error(400, "INVALID_ARGUMENT", "Invalid argument.", "INVALID_ARGUMENT", "TooManyRequests"), Deferred()),
+        (error(400, "INVALID_ARGUMENT", "", "INVALID_ARGUMENT", "DeviceTokenNotForTopic"), SenderBlocked("sender")),
+        (error(400, "INVALID_ARGUMENT", "", "INVALID_ARGUMENT", "ExpiredProviderToken"), SenderBlocked("sender")),
+        (error(400, "INVALID_ARGUMENT", "", "INVALID_ARGUMENT", "ServiceUnavailable"), NoVerdict(False)),
+        (error(400, "INVALID_ARGUMENT", "", "INVALID_ARGUMENT", "BadCollapseId"), Rejected()),
+        (error(400, "INVALID_ARGUMENT", "API key not valid.", why="API_KEY_INVALID"), SenderBlocked("sender")),
+        (error(403, "PERMISSION_DENIED", "never enabled", why="SERVICE_DISABLED"), SenderBlocked("sender")),
+        (error(403, "PERMISSION_DENIED", "billing", why="BILLING_DISABLED"), SenderBlocked("sender")),
+        (error(403, "PERMISSION_DENIED", "quota", why="RATE_LIMIT_EXCEEDED"), Deferred()),
+        (error(400, "UNKNOWN", "", "UNSPECIFIED_ERROR"), NoVerdict(False)),
+        (error(400, "", "", "UNSPECIFIED_ERROR"), Deferred()),
+        (error(409, "ABORTED", "again"), NoVerdict(False)),
+        (Reply(400, {}, b'[{"error": {"status": "NOT_FOUND", "message": ""}}]'), Rejected()),
         (error(400, "INVALID_ARGUMENT", "Invalid value at 'message.data[0].value'"), Rejected()),
         (
             error(400, "INVALID_ARGUMENT", "Android message is too big", "INVALID_ARGUMENT"),
@@ -127,19 +159,6 @@ def test_only_an_unexplained_401_speaks_of_the_access_token() -> None:
     assert blames_access_token(error(401, "UNAUTHENTICATED", "expired"))
     assert not blames_access_token(error(401, "UNAUTHENTICATED", "", "THIRD_PARTY_AUTH_ERROR"))
     assert not blames_access_token(error(403, "PERMISSION_DENIED"))
-
-
-def test_web_push_is_not_judged_yet_and_loses_no_subscription() -> None:
-    for status in (201, 404, 410, 403, 500):
-        row: dict[str, object] = {
-            "channel": "webpush",
-            "service": "mozilla",
-            "status": status,
-            "headers": {},
-            "body": "",
-            "error": None,
-        }
-        assert classify(row) == "outage"
 
 
 def test_no_answer_at_all_is_an_outage() -> None:
