@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
@@ -29,6 +30,13 @@ class Relay:
     security: Security = Security.NONE
     username: str | None = None
     password: str = field(default="", repr=False)
+
+    @property
+    def circuit(self) -> str:
+        """Its name in breakers and pauses, where people read it; another login or password is another circuit."""
+        secret = f"{self.security}\n{self.username}\n{self.password}"
+        user = f" as {self.username}" if self.username else ""
+        return f"{self.host}:{self.port}{user} ({sha256(secret.encode()).hexdigest()[:8]})"
 
 
 def parse_relay(url: str) -> Relay:

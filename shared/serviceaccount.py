@@ -29,6 +29,11 @@ class ServiceAccount:
     fingerprint: str
     fields: dict[str, object] = field(repr=False, compare=False)
 
+    @property
+    def circuit(self) -> str:
+        """Its name in breakers and pauses, where people read it; another key of the project is another circuit."""
+        return f"fcm {self.project_id} ({self.fingerprint[:8]})"
+
 
 def parse_service_account(raw: bytes) -> ServiceAccount:
     """The service account in the JSON file that Google issued. Raises AccountUnusable, which names the field."""

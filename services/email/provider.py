@@ -1,15 +1,17 @@
 """Email as the engine sees it: the tenant's relay first, then one attempt over that relay's own connections."""
 
 import asyncio
+import contextlib
 import ssl
 from datetime import timedelta
 
 from services.email.relays import Relays
 from services.email.smtp import SmtpProvider
-from shared.delivery.provider import Parcel
+from shared.delivery.provider import Held, Parcel
 from shared.errors import RelayUnusable, StoreUnavailable
 from shared.ids import TenantId
 from shared.relay import Relay
+from shared.tenant import ScopedTenant
 from shared.verdict import NoVerdict, SenderBlocked, Verdict
 
 OF_THE_STORE = 0.2
@@ -32,16 +34,28 @@ class EmailProvider:
         self._by_relay: dict[Relay, SmtpProvider] = {}
         self._relay_of: dict[TenantId, Relay] = {}
 
-    async def send(self, parcel: Parcel) -> Verdict:
+    async def send(self, parcel: Parcel) -> Verdict | Held:
         """What became of one attempt to hand the mail to the tenant's relay."""
         began = asyncio.get_running_loop().time()
         try:
-            relay = await self._relays.of(parcel.tenant, min(self._attempt_timeout * OF_THE_STORE, LONGEST_LOOK))
+            relay = await self._look_up(parcel.tenant)
         except StoreUnavailable as exc:
             return NoVerdict(handed_over=False, code="store_unavailable", error=str(exc))
         except RelayUnusable as exc:
             return SenderBlocked("relay", code="relay", error=str(exc))
-        return await self._provider(parcel.tenant.tenant_id, relay).send(parcel, began)
+        if (held := parcel.held_on(relay.circuit)) is not None:
+            return held
+        return await self._provider(relay).send(parcel, began)
+
+    def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
+        """The tenant's relay, as it was last seen."""
+        relay = self._relay_of.get(tenant.tenant_id)
+        return frozenset() if relay is None else frozenset({relay.circuit})
+
+    async def learn(self, tenant: ScopedTenant) -> None:
+        """Look the tenant's relay up again: a changed login is another circuit."""
+        with contextlib.suppress(StoreUnavailable, RelayUnusable):
+            await self._look_up(tenant)
 
     async def close(self) -> None:
         """Close every kept connection to any relay."""
@@ -50,13 +64,19 @@ class EmailProvider:
         self._by_relay.clear()
         self._relay_of.clear()
 
-    def _provider(self, tenant_id: TenantId, relay: Relay) -> SmtpProvider:
-        """The one of ``relay``, from now on the tenant's; one that no tenant uses any more is let go."""
-        before = self._relay_of.get(tenant_id)
-        self._relay_of[tenant_id] = relay
+    async def _look_up(self, tenant: ScopedTenant) -> Relay:
+        """The tenant's relay; one that no tenant uses any more is let go."""
+        relay = await self._relays.of(tenant, min(self._attempt_timeout * OF_THE_STORE, LONGEST_LOOK))
+        before = self._relay_of.get(tenant.tenant_id)
+        self._relay_of[tenant.tenant_id] = relay
         if before is not None and before != relay and before not in self._relay_of.values():
             # Its kept connections, logged in with what may have been withdrawn. What is under way goes on.
-            self._by_relay.pop(before).retire()
+            retired = self._by_relay.pop(before, None)
+            if retired is not None:
+                retired.retire()
+        return relay
+
+    def _provider(self, relay: Relay) -> SmtpProvider:
         found = self._by_relay.get(relay)
         if found is None:
             found = SmtpProvider(relay, pool_size=self._pool_size, attempt_timeout=self._attempt_timeout, tls=self._tls)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from services.push.targets import Earlier
-from shared.delivery.provider import Ended, Folded, TargetResult
+from shared.delivery.provider import Ended, Folded, Held, TargetResult
 from shared.job import JobReason, JobStatus
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
@@ -14,15 +14,17 @@ _TARGETS_DEAD = Ended(JobStatus.FAILED, JobReason.TARGETS_DEAD)
 _NO_TARGET = Ended(JobStatus.SKIPPED, JobReason.NO_TARGET)
 
 
-def fold(results: Sequence[TargetResult], earlier: Earlier, *, entry_exists: bool) -> Folded:
+def fold(results: Sequence[TargetResult], earlier: Earlier, *, entry_exists: bool, held: Sequence[Held] = ()) -> Folded:
     """What this round's ``results`` mean for the job, after what ``earlier`` rounds reached.
 
-    One target that may still be reached keeps the job open; else one that was reached settles it; else a living
-    one that refused the message fails it. With nothing to ring, the inbox's entry decides.
+    One target that may still be reached keeps the job open (also one that was ``held``); else one that was reached
+    settles it; else a living one that refused the message fails it. With nothing to ring, the inbox's entry decides.
     """
     verdicts = [result.verdict for result in results]
     delivered = next((verdict for verdict in verdicts if isinstance(verdict, Delivered)), None)
     delivered_any = delivered is not None or earlier.delivered
+    if held and all(isinstance(verdict, Delivered | Rejected) for verdict in verdicts):
+        return Folded(min(held, key=lambda one: one.wait), tuple(results), delivered_any)
     return Folded(_decide(verdicts, delivered, earlier, entry_exists), tuple(results), delivered_any)
 
 

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from shared.delivery.effect import Effect, effect_of, failed_unsent, released
-from shared.delivery.provider import Folded, Parcel, Provider
+from shared.delivery.effect import Effect, effect_of, failed_unsent, held, released
+from shared.delivery.gate import Gate
+from shared.delivery.provider import Folded, Held, Parcel, Provider
 from shared.delivery.record import log_attempted, report_of, rows_of
 from shared.delivery.simulator import NAME as SIMULATOR
 from shared.delivery.simulator import simulate
@@ -28,6 +29,8 @@ log = get_logger()
 
 LOST_LIMIT = 4
 """A job that four workers died over is not given to a fifth."""
+EVENT_TYPE_HOLD = timedelta(seconds=60)
+"""How often a job of a paused event type is looked at; `resume` makes all of them due at once."""
 _DEFAULT_TERMS = {channel: Terms(policy) for channel, policy in DEFAULT_POLICIES.items()}
 
 
@@ -36,6 +39,7 @@ class Conditions:
     """What every attempt of one worker goes by. ``deadline`` checks use the monotonic clock, in seconds."""
 
     provider: Provider
+    gate: Gate
     tenant_of: Callable[[ScopeId], ScopedTenant | None]
     attempt_timeout: timedelta
     unanswered_step: timedelta
@@ -53,12 +57,17 @@ async def attempt(claim: Claim, deadline: float, stop: asyncio.Event, conditions
         return report_of(
             claim, effect_of(NoVerdict(handed_over=False), claim, terms, conditions.rng, conditions.unanswered_step)
         )
-    parcel = _parcel(claim, tenant)
+    waits = _paused(claim, tenant, conditions.gate)
+    if waits is not None:
+        return report_of(claim, waits)
+    parcel = _parcel(claim, tenant, conditions.gate)
     if parcel is None:
         return report_of(claim, failed_unsent(claim, JobReason.REJECTED))
     started_at, began = datetime.now(UTC), time.monotonic()
     outcome = await _send(conditions, parcel)
     took = timedelta(seconds=time.monotonic() - began)
+    if isinstance(outcome, Held):
+        return report_of(claim, held(claim, outcome.wait))
     effect = effect_of(outcome, claim, terms, conditions.rng, conditions.unanswered_step)
     name = SIMULATOR if tenant.mode is Mode.TEST else conditions.provider.name
     rows = rows_of(parcel, name, outcome, started_at, took)
@@ -78,7 +87,24 @@ def _precondition(claim: Claim, deadline: float, stop: asyncio.Event) -> Effect 
     return None
 
 
-async def _send(conditions: Conditions, parcel: Parcel) -> Verdict | Folded:
+def _paused(claim: Claim, tenant: ScopedTenant, gate: Gate) -> Effect | None:
+    """What waits because an operator said so between the claim and now, or for all of its event type; or None."""
+    if gate.pauses.is_paused(tenant.tenant_id):
+        return released(claim)
+    if gate.pauses.is_event_type_paused(tenant.tenant_id, claim.event_type):
+        return held(claim, EVENT_TYPE_HOLD)
+    return None
+
+
+async def _send(conditions: Conditions, parcel: Parcel) -> Verdict | Folded | Held:
+    outcome = await _call(conditions, parcel)
+    circuit = parcel.progress.circuit
+    if circuit is None or isinstance(outcome, Folded | Held):
+        return outcome
+    return await conditions.gate.told(circuit, parcel.tenant.tenant_id, outcome, parcel.unanswered)
+
+
+async def _call(conditions: Conditions, parcel: Parcel) -> Verdict | Folded | Held:
     try:
         async with asyncio.timeout(conditions.attempt_timeout.total_seconds()):
             if parcel.tenant.mode is Mode.TEST:
@@ -94,7 +120,7 @@ async def _send(conditions: Conditions, parcel: Parcel) -> Verdict | Folded:
         return NoVerdict(handed_over=True, code="provider_failed", error=type(exc).__name__)
 
 
-def _parcel(claim: Claim, tenant: ScopedTenant) -> Parcel | None:
+def _parcel(claim: Claim, tenant: ScopedTenant, gate: Gate) -> Parcel | None:
     if claim.body is None or claim.recipient_id is None:
         return None
     try:
@@ -112,4 +138,6 @@ def _parcel(claim: Claim, tenant: ScopedTenant) -> Parcel | None:
         tenant,
         attempt=claim.attempts + 1,
         possible_duplicate=claim.unknowns + claim.lost > 0,
+        unanswered=claim.unanswered,
+        gate=gate,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import assert_never
 
-from shared.delivery.provider import Ended, Folded
+from shared.delivery.provider import Ended, Folded, Held
 from shared.job import JobReason, JobStatus
 from shared.retry import UNANSWERED_STEP, UNKNOWN_LIMITS, Terms, wait_unanswered
 from shared.store.claim import Claim
@@ -43,6 +43,8 @@ def effect_of(
     if isinstance(outcome.verdict, Ended):
         ended = outcome.verdict
         return Effect(ended.status, ended.reason, None, bool(outcome.results), 0, claim.unknowns)
+    if isinstance(outcome.verdict, Held):
+        return replace(held(claim, outcome.verdict.wait), delivered_any=outcome.delivered_any)
     effect = replace(_effect_of_verdict(outcome.verdict, claim, terms, rng, step), delivered_any=outcome.delivered_any)
     if effect.status is JobStatus.FAILED and outcome.delivered_any:
         return replace(effect, status=JobStatus.SENT, reason=JobReason.PARTIAL)
@@ -74,6 +76,11 @@ def _effect_of_verdict(verdict: Verdict, claim: Claim, terms: Terms, rng: random
 def released(claim: Claim) -> Effect:
     """The job of ``claim`` was not touched: due again at once, nothing counted."""
     return Effect(JobStatus.PENDING, JobReason.NONE, None, False, claim.unanswered, claim.unknowns)
+
+
+def held(claim: Claim, wait: timedelta) -> Effect:
+    """The job of ``claim`` was not tried: due again after ``wait``, nothing counted."""
+    return replace(released(claim), delay=wait)
 
 
 def failed_unsent(claim: Claim, reason: JobReason) -> Effect:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from shared.channel import Channel
 from shared.content import Content
-from shared.ids import EventId, JobId, ScopeId, job_uuid
+from shared.ids import EventId, JobId, ScopeId, TenantId, job_uuid
 from shared.job import JobReason, JobStatus
 from shared.tenant import ScopedTenant
 from shared.verdict import Verdict
@@ -18,17 +18,59 @@ class Progress:
     """How far an attempt has come, readable when it is cut off.
 
     ``handed_over``: the provider may have everything it needs to deliver. It sets this before the last byte
-    leaves, so that a cut-off attempt is never taken for one that certainly did not go out.
+    leaves, so that a cut-off attempt is never taken for one that certainly did not go out. ``circuit``: what the
+    attempt goes through, once that is known and where it is one for the whole job.
     """
 
     handed_over: bool = False
+    circuit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Not tried: what it would go through is paused or broken. It is due again after ``wait``, and nothing counts."""
+
+    wait: timedelta
+
+
+class Gate(Protocol):
+    """Says what may go through a circuit (a relay, an FCM project, a push host), and learns what became of it."""
+
+    def held(self, circuit: str, tenant_id: TenantId) -> Held | None:
+        """None when a job of the tenant may go through ``circuit`` now."""
+
+    async def told(self, circuit: str, tenant_id: TenantId, verdict: Verdict, unanswered: int) -> Verdict:
+        """``verdict`` as it stands beside what others meet on ``circuit``."""
+
+    def is_paused(self, tenant_id: TenantId, channel: Channel) -> bool:
+        """Whether an operator has paused the tenant on ``channel``."""
+
+
+class OpenGate:
+    """Lets everything through: for a provider on its own."""
+
+    def held(self, _circuit: str, _tenant_id: TenantId) -> Held | None:
+        """Nothing is held."""
+        return None
+
+    async def told(self, _circuit: str, _tenant_id: TenantId, verdict: Verdict, _unanswered: int) -> Verdict:
+        """``verdict``."""
+        return verdict
+
+    def is_paused(self, _tenant_id: TenantId, _channel: Channel) -> bool:
+        """Nothing is paused."""
+        return False
+
+
+OPEN_GATE = OpenGate()
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """One job as a provider sees it: what to send, on whose behalf, and which attempt this is.
 
-    ``attempt`` counts from 1. ``possible_duplicate``: an earlier copy may already have gone out.
+    ``attempt`` counts from 1. ``possible_duplicate``: an earlier copy may already have gone out. ``unanswered``
+    silences in a row came before this attempt. Nothing is sent but through the ``gate``.
     """
 
     job_id: JobId
@@ -41,6 +83,13 @@ class Parcel:
     attempt: int
     possible_duplicate: bool
     progress: Progress = field(default_factory=Progress)
+    unanswered: int = 0
+    gate: Gate = OPEN_GATE
+
+    def held_on(self, circuit: str) -> Held | None:
+        """None when the whole job may go through ``circuit`` now."""
+        self.progress.circuit = circuit
+        return self.gate.held(circuit, self.tenant.tenant_id)
 
     @property
     def stable_id(self) -> UUID:
@@ -73,9 +122,10 @@ class Folded:
 
     ``delivered_any``: some target has it, now or from an earlier round; a job that then ends otherwise is
     SENT ``partial``. A Rejected with ``target_dead`` among ``results`` forgets that target with the verdict.
+    A provider that folds tells the gate what each target met, and is held there target by target.
     """
 
-    verdict: Verdict | Ended
+    verdict: Verdict | Ended | Held
     results: tuple[TargetResult, ...]
     delivered_any: bool
 
@@ -86,11 +136,17 @@ class Provider(Protocol):
     name: str
     """The word stored in ``attempts.provider``."""
 
-    async def send(self, parcel: Parcel) -> Verdict | Folded:
+    async def send(self, parcel: Parcel) -> Verdict | Folded | Held:
         """What became of one attempt.
 
         The caller bounds it by the attempt timeout and may cancel it: then ``parcel.progress`` says how far it came.
         """
+
+    def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
+        """Those of which each of the tenant's jobs takes one, as far as that is known; else empty."""
+
+    async def learn(self, tenant: ScopedTenant) -> None:
+        """Look again which circuits the tenant's jobs take: they were seen to be blocked."""
 
     async def close(self) -> None:
         """Give back every connection."""

@@ -3,27 +3,35 @@
 import asyncio
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from shared.channel import Channel
 from shared.delivery.attempt import Conditions, attempt
+from shared.delivery.breaker import ANY
+from shared.delivery.gate import Gate
+from shared.delivery.pauses import Pauses
 from shared.delivery.provider import Provider
 from shared.delivery.rounds import Rounds
 from shared.delivery.settler import Settler
 from shared.delivery.wake import Doorbell, jittered
 from shared.errors import StoreUnavailable
-from shared.ids import ScopeId
+from shared.ids import ScopeId, TenantId
 from shared.lifecycle import Heart
 from shared.logs import get_logger
 from shared.retry import UNANSWERED_STEP
 from shared.store.claim import Claim, claim
 from shared.store.database import Database
-from shared.tenant import ScopedTenant
+from shared.tenant import Mode, ScopedTenant
 
 log = get_logger()
 
+OF_THE_STEP = 0.75
+"""A provider's pause is shorter than the wait of the job that met it: others try first, in case it is the job."""
+LEARNT_A_ROUND = 10
 FINISH_SECONDS = 5.0
 """How long an attempt may go on after the stop; then it is cut off and says how far it came."""
 
@@ -109,11 +117,19 @@ class Worker:
         self._settings = settings
         self._database = database
         self._provider = provider
-        self._rounds = Rounds(settings.channel)
+        self._tenants = tenants
+        self._rounds = Rounds(settings.channel, settings.slots)
         self._settler = Settler(database, settings.channel, settings.lease)
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._busy: Counter[ScopeId] = Counter()
+        self._blocked: dict[TenantId, ScopedTenant] = {}
+        self._holds_back = False
+        probe_lasts = settings.attempt_timeout + settings.margin
+        self._pauses = Pauses(database, settings.channel, settings.unanswered_step * OF_THE_STEP, probe_lasts)
+        self._gate = Gate(self._pauses, settings.unanswered_step, probe_lasts)
         self._conditions = Conditions(
             provider,
+            self._gate,
             tenants.of_scope,
             settings.attempt_timeout,
             settings.unanswered_step,
@@ -142,44 +158,73 @@ class Worker:
             await self.bell.wait(self._settings.poll_busy.total_seconds())
             return
         try:
+            await self._pauses.look()
             await self._rounds.look(self.bell, self._database)
             claimed = await self._claim(free)
         except StoreUnavailable as exc:
             log.warning("delivery.claim_waits", channel=self._settings.channel, error=str(exc))
             await self.bell.wait(jittered(self._settings.poll_busy.total_seconds()))
             return
-        for one, deadline in claimed:
+        for one, deadline in claimed or ():
             self._start(one, deadline, stop)
-        if not self._rounds:
+        await self._learn()
+        if claimed is None or not self._rounds:
             await self.bell.wait(jittered(self._poll_seconds()))
 
-    async def _claim(self, free: int) -> list[tuple[Claim, float]]:
-        shares = self._rounds.shares(free)
+    async def _claim(self, free: int) -> list[tuple[Claim, float]] | None:
+        """What was claimed, each with its deadline; None when there was nothing that may be."""
+        self._gate.begin_round()
+        self._holds_back = False
+        shares = self._rounds.shares(free, self._busy, self._room)
         if not shares:
-            return []
+            return None
         # Taken before the claim is sent: our clock then starts earlier than the lease, never later.
         began = time.monotonic()
         settings = self._settings
         async with self._database.hot() as pg:
-            claims = await claim(pg, settings.channel, shares, settings.lease, settings.name)
+            claims = await claim(pg, settings.channel, shares, settings.lease, settings.name, suspects=True)
         self._rounds.note_taken(shares, [(one.scope_id, one.lane) for one in claims])
         deadline = began + (settings.lease - settings.attempt_timeout - settings.margin).total_seconds()
         return [(one, deadline) for one in claims]
 
+    def _room(self, scope_id: ScopeId) -> int:
+        """How many jobs of the scope may be claimed now."""
+        tenant = self._tenants.of_scope(scope_id)
+        if tenant is None:
+            return ANY
+        room = ANY
+        if self._pauses.is_paused(tenant.tenant_id):
+            room = 0
+        elif tenant.mode is Mode.LIVE:
+            room = self._gate.room(self._provider.circuits(tenant), tenant.tenant_id)
+            if room < ANY:
+                self._blocked[tenant.tenant_id] = tenant
+        self._holds_back |= room < ANY
+        return room
+
+    async def _learn(self) -> None:
+        """See whether tenants whose way is blocked have another by now; a few at a time, for it may ask Postgres."""
+        for _ in range(min(len(self._blocked), LEARNT_A_ROUND)):
+            await self._provider.learn(self._blocked.popitem()[1])
+
     def _start(self, one: Claim, deadline: float, stop: asyncio.Event) -> None:
         task = asyncio.create_task(self._attempt(one, deadline, stop))
         self._in_flight.add(task)
-        task.add_done_callback(self._ended)
+        self._busy[one.scope_id] += 1
+        task.add_done_callback(partial(self._ended, one.scope_id))
 
     async def _attempt(self, one: Claim, deadline: float, stop: asyncio.Event) -> None:
         self._settler.submit(await attempt(one, deadline, stop, self._conditions))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
+        self._busy[scope_id] -= 1
+        if not self._busy[scope_id]:
+            del self._busy[scope_id]
         if not task.cancelled() and task.exception() is not None:
             # The job is not lost: its lease runs out and it is claimed again.
             log.error("delivery.attempt_broke", channel=self._settings.channel, exc_info=task.exception())
-        if self._rounds:
+        if self._rounds.has_waiting:
             self.bell.nudge()
 
     @property
@@ -188,7 +233,7 @@ class Worker:
         return self.bell.is_awaited and not self._in_flight
 
     def _poll_seconds(self) -> float:
-        busy = bool(self._in_flight)
+        busy = bool(self._in_flight) or self._rounds.has_waiting or self._holds_back
         return (self._settings.poll_busy if busy else self._settings.poll_idle).total_seconds()
 
     async def _nudge_at(self, stop: asyncio.Event) -> None:

@@ -44,7 +44,7 @@ class PauseKey:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One pause that stands. ``until`` None: until somebody resumes.
+    """One pause that stands. ``until`` None: until somebody resumes; ``left`` is the time to it when it was read.
 
     ``over``: a provider's pause whose time is up; it stands until one job has got through. ``failures`` counts the
     refusals in a row. ``reason`` and ``code`` are the operator's or the provider's words.
@@ -56,6 +56,7 @@ class Pause:
     code: str
     paused_at: datetime
     until: datetime | None
+    left: timedelta | None
     over: bool
     failures: int
 
@@ -63,7 +64,7 @@ class Pause:
 # An operator's pause ends by itself; a provider's has to be proven over.
 READ_PAUSES = """
 SELECT pause_id, kind, channel, tenant_id, name, reason, code, paused_at, paused_until,
-       coalesce(paused_until <= now(), false) AS over, failures
+       paused_until - now() AS left, coalesce(paused_until <= now(), false) AS over, failures
 FROM pauses
 WHERE kind IN ('relay', 'sender') OR paused_until IS NULL OR paused_until > now()
 ORDER BY pause_id
@@ -147,6 +148,17 @@ async def resume(pg: HotConnection, key: PauseKey) -> bool:
     return await pg.fetchval(RESUME, *_arguments(key)) is not None
 
 
+FORGET_STALE = """
+DELETE FROM pauses
+WHERE paused_until < now() - $1::interval
+"""
+
+
+async def forget_stale(pg: HotConnection, after: timedelta) -> None:
+    """End the pauses that have been over for ``after``: nobody goes that way any more, or the next job will tell."""
+    await pg.execute(FORGET_STALE, after)
+
+
 def _arguments(key: PauseKey) -> tuple[str, str, int, str]:
     return key.kind, key.channel, key.tenant_id, key.name
 
@@ -159,6 +171,7 @@ def _read(row: asyncpg.Record) -> Pause:
         row["code"],
         row["paused_at"],
         row["paused_until"],
+        row["left"],
         row["over"],
         row["failures"],
     )

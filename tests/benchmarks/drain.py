@@ -50,6 +50,13 @@ class AtOnce:
         """Taken."""
         return Delivered("noop")
 
+    def circuits(self, _tenant: ScopedTenant) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    async def learn(self, _tenant: ScopedTenant) -> None:
+        """There is nothing to learn."""
+
     async def close(self) -> None:
         """Nothing to give back."""
 

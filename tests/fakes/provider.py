@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from shared.delivery.provider import Parcel
+from shared.tenant import ScopedTenant
 from shared.verdict import Delivered, Verdict
 
 Behaviour = Callable[[Parcel], Awaitable[Verdict]]
@@ -34,6 +35,13 @@ class ScriptedProvider:
             return await self.behaviour(parcel)
         finally:
             self.at_once -= 1
+
+    def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
+        """None that the engine should know of."""
+        return frozenset()
+
+    async def learn(self, tenant: ScopedTenant) -> None:
+        """There is nothing to learn."""
 
     async def close(self) -> None:
         """Nothing to give back."""

@@ -1,0 +1,74 @@
+"""A breaker: whether anything gets through a circuit, as one process has seen it, and when to try again."""
+
+import time
+from collections.abc import Callable
+
+FAILURES_TO_OPEN = 5
+"""Silences in a row, with nothing in between that got through."""
+FIRST_REST_SECONDS = 2.0
+LONGEST_REST_SECONDS = 30.0
+ANY = 1_000_000
+"""Room for as many jobs as there are slots."""
+
+
+class Breaker:
+    """One circuit: a relay, an FCM project or a push host.
+
+    Closed, everything goes through. Open, nothing does for a while that doubles each time; then one job is let
+    through as a probe, and what becomes of it decides.
+    """
+
+    def __init__(self, probe_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """``probe_seconds``: after which a probe that has told nothing is given up. ``clock``: in seconds."""
+        self._probe_seconds = probe_seconds
+        self._clock = clock
+        self._failures = 0
+        self._rests = 0
+        self._open_until: float | None = None
+        self._probing_until = 0.0
+        self._through_at: float | None = None
+
+    def room(self) -> int:
+        """How many jobs may start: ANY, 1 (a probe) or 0."""
+        if self._open_until is None:
+            return ANY
+        return 1 if self._wait_seconds(self._open_until) <= 0 else 0
+
+    def admit(self) -> float:
+        """0 when a job may go through now (it is the probe, where one is due), else the seconds it has to wait."""
+        if self._open_until is None:
+            return 0.0
+        wait = self._wait_seconds(self._open_until)
+        if wait > 0:
+            return wait
+        self._probing_until = self._clock() + self._probe_seconds
+        return 0.0
+
+    def note_answer(self, *, through: bool) -> None:
+        """The circuit answered; ``through``: and it worked, whatever it said of the message."""
+        self._failures = self._rests = 0
+        self._open_until = None
+        if through:
+            self._through_at = self._clock()
+
+    def note_failure(self) -> bool:
+        """Nobody answered, or the service would not work; whether that opened the breaker."""
+        self._failures += 1
+        if self._open_until is None:
+            if self._failures < FAILURES_TO_OPEN:
+                return False
+        elif self._clock() < self._open_until:
+            # Sent before it opened: it tells nothing new.
+            return False
+        rest = min(FIRST_REST_SECONDS * 2.0 ** min(self._rests, 16), LONGEST_REST_SECONDS)
+        self._rests += 1
+        self._open_until = self._clock() + rest
+        self._probing_until = 0.0
+        return True
+
+    def got_through_within(self, seconds: float) -> bool:
+        """Whether something got through in the last ``seconds``."""
+        return self._through_at is not None and self._clock() - self._through_at < seconds
+
+    def _wait_seconds(self, open_until: float) -> float:
+        return max(open_until, self._probing_until) - self._clock()
