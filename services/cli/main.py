@@ -145,6 +145,31 @@ def key_subscriber(
 
 
 @app.command()
+def bench(
+    workers: Annotated[str, typer.Option(help="How many worker processes: a run for each number.")] = "1,2,4,8",
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Jobs of a run. Left out: enough for some seconds.")
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, max=5_000, help="Sends at once in each process. Left out: 25 if slow, 500 if not."),
+    ] = None,
+    provider_ms: Annotated[int, typer.Option(min=1, max=10_000, help="How long the slow provider takes.")] = 100,
+    database_url: Annotated[
+        str | None,
+        typer.Option(help="A Postgres to make databases on and drop them again. Left out: one that is thrown away."),
+    ] = None,
+    svg: Annotated[Path, typer.Option(help="Where the plot is written to.")] = Path("waybill-bench.svg"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what more worker processes bring on this machine, with a slow provider and with an instant one."""
+    from services.cli.bench import Wanted, bench, workers_in
+
+    wanted = Wanted(workers_in(workers), jobs, slots, timedelta(milliseconds=provider_ms), database_url, svg)
+    bench(wanted, as_json=as_json)
+
+
+@app.command()
 def settings(as_json: AsJson = False) -> None:
     """Print every setting there is, with its default and meaning."""
     from services.cli.settings import print_settings
