@@ -2,21 +2,28 @@
 
 import asyncio
 import contextlib
+import math
 import random
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from services.ingest.announcer import IDS_PER_MESSAGE
 from shared.broker.bus import Bus
 from shared.errors import PublishUnconfirmed, StoreUnavailable
+from shared.ids import EventId
 from shared.lifecycle import any_set
 from shared.logs import get_logger
-from shared.store.announcing import lock_unrouted, mark_announced_again
-from shared.store.database import Database
+from shared.store.announcing import lock_queued_before, lock_unrouted, mark_announced_again, read_clock
+from shared.store.database import Database, HotConnection
 
 log = get_logger()
 
 MOST_A_SWEEP = 10_000
 JITTER = 0.2
+
+Find: TypeAlias = Callable[[HotConnection], Awaitable[list[EventId]]]
+"""Locks the next events to announce, 200 at most."""
 
 
 class Republisher:
@@ -32,10 +39,12 @@ class Republisher:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep at start, when the bus is back, and at every interval until ``stop``."""
+        forgotten = not self._bus.outlives_process
         while not stop.is_set():
             self._back.clear()
             try:
-                announced = await self.sweep()
+                announced = await (self.announce_forgotten() if forgotten else self.sweep())
+                forgotten = False
                 if announced:
                     log.warning("republisher.announced_again", events=announced)
             except (StoreUnavailable, PublishUnconfirmed) as exc:
@@ -44,19 +53,33 @@ class Republisher:
 
     async def sweep(self, now: datetime | None = None) -> int:
         """How many events were announced again, and confirmed. Raises PublishUnconfirmed and StoreUnavailable."""
+        return await self._announce_all(
+            lambda pg: lock_unrouted(pg, self._again_after, IDS_PER_MESSAGE, now), MOST_A_SWEEP, now
+        )
+
+    async def announce_forgotten(self) -> int:
+        """How many events were QUEUED before now and are announced at once: all of them.
+
+        For the start on a bus that forgets: whatever told of them went down with the process before this one.
+        """
+        async with self._database.hot() as pg:
+            before = await read_clock(pg)
+        return await self._announce_all(lambda pg: lock_queued_before(pg, before, IDS_PER_MESSAGE))
+
+    async def _announce_all(self, find: Find, most: float = math.inf, now: datetime | None = None) -> int:
         total = 0
-        while total < MOST_A_SWEEP and self._bus.connected:
-            announced = await self._announce_some(now)
+        while total < most and self._bus.connected:
+            announced = await self._announce_some(find, now)
             total += announced
             if announced < IDS_PER_MESSAGE:
                 break
         return total
 
-    async def _announce_some(self, now: datetime | None) -> int:
+    async def _announce_some(self, find: Find, now: datetime | None) -> int:
         # The rows stay locked until the message is confirmed: another replica skips them, and what was not
         # confirmed is not counted. Nobody but a router or a cancel waits for them, for seconds at the worst.
         async with self._database.hot() as pg, pg.transaction():
-            unrouted = await lock_unrouted(pg, self._again_after, IDS_PER_MESSAGE, now)
+            unrouted = await find(pg)
             if unrouted:
                 await self._bus.announce(unrouted, again=True)
                 await mark_announced_again(pg, unrouted, now)

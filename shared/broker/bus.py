@@ -50,6 +50,10 @@ class Bus(Protocol):
     def connected(self) -> bool:
         """Whether an announcement has a chance right now."""
 
+    @property
+    def outlives_process(self) -> bool:
+        """Whether an announcement may still be under way when the process that made it is gone."""
+
     async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Tell a router that these events are QUEUED. PublishUnconfirmed: perhaps it was told, perhaps not.
 

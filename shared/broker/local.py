@@ -38,6 +38,11 @@ class LocalBus:
         """Always: there is nothing in between."""
         return True
 
+    @property
+    def outlives_process(self) -> bool:
+        """Never: what was waiting is gone with the memory it waited in."""
+        return False
+
     async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Queue the announcement; PublishUnconfirmed when too many wait."""
         for ids in in_messages(event_ids):

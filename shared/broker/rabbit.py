@@ -27,6 +27,11 @@ class RabbitBus:
         """Whether the broker took a message when it was last asked."""
         return self._publisher.connected
 
+    @property
+    def outlives_process(self) -> bool:
+        """Whether announcements wait in RabbitMQ meanwhile: they do."""
+        return True
+
     async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Publish the announcement and wait for its confirmation.
 

@@ -33,6 +33,33 @@ async def lock_unrouted(
     return [EventId(row["event_id"]) for row in rows]
 
 
+READ_CLOCK = """
+SELECT now()
+"""
+
+
+async def read_clock(pg: HotConnection) -> datetime:
+    """The database's present instant."""
+    now: datetime = await pg.fetchval(READ_CLOCK)
+    return now
+
+
+LOCK_QUEUED_BEFORE = """
+SELECT event_id
+FROM events
+WHERE status = 'QUEUED' AND announced_at < $1
+ORDER BY announced_at
+LIMIT $2
+FOR UPDATE SKIP LOCKED
+"""
+
+
+async def lock_queued_before(pg: HotConnection, before: datetime, limit: int) -> list[EventId]:
+    """Events still QUEUED that nobody has announced since ``before``, locked."""
+    rows = await pg.fetch(LOCK_QUEUED_BEFORE, before, limit)
+    return [EventId(row["event_id"]) for row in rows]
+
+
 MARK_ANNOUNCED_AGAIN = """
 UPDATE events
 SET announced_at = coalesce($2::timestamptz, now()), announce_count = least(announce_count + 1, 32767)

@@ -1,5 +1,6 @@
 """The floor under lost announcements: swept, counted only when confirmed, further and further apart."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +14,7 @@ from shared.errors import PublishUnconfirmed
 from shared.ids import EventId
 from shared.store.announcing import mark_announced_if_queued
 from shared.store.database import Database
-from tests.factories import accept_events, new_event
+from tests.factories import accept_events, new_event, until
 from tests.fakes.ledger import ledger_mistakes
 
 EVERY = timedelta(seconds=60)
@@ -29,11 +30,17 @@ class RecordingBus(LocalBus):
         self.announced: list[EventId] = []
         self.confirms = True
         self.up = True
+        self.remembers = False
 
     @property
     def connected(self) -> bool:
         """Whether it is up."""
         return self.up
+
+    @property
+    def outlives_process(self) -> bool:
+        """Whether it remembers."""
+        return self.remembers
 
     async def announce(self, event_ids: Sequence[EventId], *, again: bool = False) -> None:
         """Keep the ids; PublishUnconfirmed unless it confirms."""
@@ -117,6 +124,24 @@ async def test_a_sweep_takes_a_large_backlog_in_portions(
     assert await republisher.sweep(START + AFTER) == 450
     assert sorted(bus.announced) == sorted(event_ids)
     assert await republisher.sweep(START + AFTER) == 0
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+async def test_a_process_that_starts_on_a_bus_that_forgets_announces_all_that_is_queued_at_once(
+    database: Database, bus: RecordingBus, republisher: Republisher, remembers: bool
+) -> None:
+    now = datetime.now(UTC)
+    long_ago = await accept_events(database, [new_event()], now - timedelta(hours=1))
+    just_now = await accept_events(database, [new_event() for _ in range(450)], now - timedelta(seconds=1))
+    bus.remembers = remembers
+    stop = asyncio.Event()
+    running = asyncio.create_task(republisher.run(stop))
+    await until(lambda: len(bus.announced) == (1 if remembers else 451))
+    stop.set()
+    await running
+    assert sorted(bus.announced) == sorted(long_ago if remembers else long_ago + just_now)
+    # The next sweep is like any other.
+    assert await republisher.sweep() == 0
 
 
 @pytest.mark.parametrize(("status", "reason"), [("FAILED", "routing_failed"), ("CANCELLED", "")])
