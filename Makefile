@@ -15,13 +15,15 @@ else
 $(error Waybill needs Python 3.11 or newer, or uv (https://docs.astral.sh/uv) to bring one: neither is on the path)
 endif
 
-.PHONY: help up test check bench clean lock
+.PHONY: help up test check bench fuzz prove clean lock
 
 help:
 	@echo 'make up      start Waybill on this machine, with everything it needs'
 	@echo 'make test    run the whole test suite; make test ARGS="-k inbox" runs a part of it'
 	@echo 'make check   linters, formats, types, imports'
 	@echo 'make bench   measure, one line of JSON per benchmark (about 4 minutes); ARGS="drain_noop" chooses'
+	@echo 'make fuzz    14 workers that die, dawdle and repeat themselves; ARGS="--seed 7 --claims 5000" chooses'
+	@echo 'make prove   the long proofs, one line of JSON each; ARGS="storm" chooses'
 	@echo 'make clean   remove the environment, the data and every cache of this clone'
 	@echo 'make lock    resolve the dependencies anew into both lock files'
 
@@ -37,6 +39,12 @@ check:
 
 bench:
 	@exec $(RUN) deploy/bootstrap.py bench
+
+fuzz:
+	@exec $(RUN) deploy/bootstrap.py fuzz
+
+prove:
+	@exec $(RUN) deploy/bootstrap.py prove
 
 clean:
 	@exec $(RUN) deploy/bootstrap.py clean

@@ -56,6 +56,10 @@ def main(verb: str) -> None:
             become(ready(for_development=True), *TESTS, *more)
         case "bench":
             become(ready(for_development=True), "python", "-m", "tests.benchmarks", *more)
+        case "fuzz":
+            become(ready(for_development=True), "python", "-m", "tests.prove", "fuzz", *more)
+        case "prove":
+            become(ready(for_development=True), "python", "-m", "tests.prove", *more)
         case "check":
             check(ready(for_development=True))
         case "lock":
@@ -63,7 +67,7 @@ def main(verb: str) -> None:
         case "clean":
             clean()
         case _:
-            raise CannotStart(f"there is no {verb}: up, test, check, bench, clean and lock are")
+            raise CannotStart(f"there is no {verb}: up, test, check, bench, fuzz, prove, clean and lock are")
 
 
 def ready(*, for_development: bool) -> Environment:

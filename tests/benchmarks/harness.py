@@ -50,7 +50,10 @@ def quiet_logs(folder: Path) -> Iterator[IO[str]]:
     with (folder / "bench.log").open("ab") as file:
         os.dup2(file.fileno(), sys.stderr.fileno())
         logs.configure(json=True)
-        yield terminal
+        try:
+            yield terminal
+        finally:
+            os.dup2(terminal.fileno(), sys.stderr.fileno())  # a traceback is for whoever waits
 
 
 @asynccontextmanager
