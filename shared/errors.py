@@ -11,7 +11,10 @@ WaybillError
 ├── SealError               a sealed value does not open under any master key
 ├── AccountUnusable         a service account that is none, or cannot be read
 ├── RelayUnusable           a tenant's own relay that is none, or cannot be read
+├── VapidKeyUnusable        a tenant's VAPID key that is none, or cannot be read
 └── StoreUnavailable        Postgres did not answer in time, or not at all
+    ├── StoreConflict       Postgres gave up our transaction for another one's sake; the same again succeeds
+    └── StoreRefuses        Postgres is there and does not let us in
 """
 
 from dataclasses import dataclass
@@ -57,8 +60,20 @@ class RelayUnusable(WaybillError):
     """A tenant's own relay that is none, or cannot be read; the text never says what is in it."""
 
 
+class VapidKeyUnusable(WaybillError):
+    """A VAPID key that is none, or cannot be read; the text never says what is in it."""
+
+
 class StoreUnavailable(WaybillError):
     """Postgres could not be reached, or did not answer within its time."""
+
+
+class StoreConflict(StoreUnavailable):
+    """Postgres gave up our transaction for another one's sake (a deadlock, say): the same again succeeds."""
+
+
+class StoreRefuses(StoreUnavailable):
+    """Postgres is there and does not let us in: who we say we are, or where we come from, is not to its liking."""
 
 
 class TenantFileError(WaybillError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from shared.errors import SettingsError, StoreUnavailable, TenantFileError, WaybillError
+from shared.errors import SettingsError, StoreRefuses, StoreUnavailable, TenantFileError, WaybillError
 
 
 class Exit(IntEnum):
@@ -70,6 +70,9 @@ def _say(exc: WaybillError | OSError) -> Exit:
             for mistake in exc.mistakes:
                 print(mistake, file=sys.stderr)
             return Exit.FAILED
+        case StoreRefuses():
+            complain(_refused(exc))
+            return Exit.UNREACHABLE
         case StoreUnavailable():
             complain(f"Postgres cannot be reached: {exc}")
             return Exit.UNREACHABLE
@@ -92,5 +95,9 @@ def _database_complaint(exc: Exception) -> str | None:
         exc = exc.orig.__cause__ if isinstance(exc.orig.__cause__, Exception) else exc
     refusals = ("InvalidAuthorizationSpecificationError", "InvalidPasswordError", "InvalidCatalogNameError")
     if asyncpg is not None and isinstance(exc, tuple(getattr(asyncpg, name) for name in refusals)):
-        return f"Postgres refuses the connection (WAYBILL_DATABASE_URL): {exc}"
+        return _refused(exc)
     return None
+
+
+def _refused(exc: Exception) -> str:
+    return f"Postgres refuses the connection (WAYBILL_DATABASE_URL): {exc}"

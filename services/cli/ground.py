@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from services.cli.store import schema_mistake
 from shared.broker.bus import Bus
-from shared.errors import CannotStart, StoreUnavailable
+from shared.errors import CannotStart, StoreRefuses, StoreUnavailable
 from shared.lifecycle import Heart, Part, stopped_within
 from shared.logs import get_logger
 from shared.sealing import Sealer
@@ -100,7 +100,8 @@ def make_bus(amqp_url: str | None) -> Bus:
 async def await_postgres(ground: Ground, stop: asyncio.Event) -> bool:
     """True once Postgres answers, has this release's schema, and the tenants are loaded; False after ``stop``.
 
-    Waits for Postgres however long it takes. CannotStart when the schema is another: no waiting mends that.
+    Waits for Postgres however long it takes. CannotStart when the schema is another, StoreRefuses when it does not let
+    us in: no waiting mends that.
     """
     pause = FIRST_PAUSE_SECONDS
     while not stop.is_set():
@@ -108,6 +109,8 @@ async def await_postgres(ground: Ground, stop: asyncio.Event) -> bool:
             if (wrong := await ground.check_schema()) is not None:
                 raise CannotStart(wrong)
             await ground.tenants.load()
+        except StoreRefuses:
+            raise
         except StoreUnavailable as exc:
             log.warning("postgres.unreachable", again_in_s=pause, error=str(exc))
             await stopped_within(stop, pause)

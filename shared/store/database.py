@@ -1,6 +1,7 @@
 """The connection pool, and the two ways to use it: an ordinary transaction, or a hot statement."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -8,11 +9,11 @@ from typing import Any, TypeAlias
 
 import asyncpg
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import DisconnectionError, InterfaceError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from shared.errors import StoreUnavailable
+from shared.store.outage import BROKEN, READS_ONLY, Outage, outage_in, sqlstate_of
 
 HotConnection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 """The driver's own connection; only the stubs know that it is generic."""
@@ -20,9 +21,9 @@ HotConnection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 CONNECT_SECONDS = 5.0
 IDLE_IN_TRANSACTION_SECONDS = 10
 
-# SQLSTATEs that speak of the server or the connection, never of the statement: whole classes, a database that is
-# not there (3D000), and a transaction that was ended for idling (25P03).
-_UNAVAILABLE = ("08", "53", "57", "58", "XX", "3D000", "25P03")
+CHECK_CLIENT_SECONDS = 1
+PING_SECONDS = 0.5
+_FRESH, _SEEN_AT = "fresh", "seen_at"
 
 
 class Database:
@@ -42,6 +43,10 @@ class Database:
     ) -> None:
         self.within = within
         self._engine = _make_engine(url, pool_size, within, name)
+        self._outage = Outage()
+        self._silent_at = 0.0
+        event.listen(self._engine.sync_engine, "connect", _note_fresh)
+        event.listen(self._engine.sync_engine, "checkout", self._refuse_unusable)
 
     @asynccontextmanager
     async def begin(self, within: timedelta | None = None) -> AsyncIterator[AsyncConnection]:
@@ -67,25 +72,63 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self, within: timedelta | None) -> AsyncIterator[AsyncConnection]:
+        seconds = (within or self.within).total_seconds()
         try:
-            async with asyncio.timeout((within or self.within).total_seconds()):
-                async with self._engine.connect() as connection:
-                    try:
-                        yield connection
-                    except BaseException as exc:
-                        if _leaves_connection_unusable(exc):
-                            (await _driver_connection(connection)).terminate()
-                        raise
-        except (DBAPIError, PoolTimeout, DisconnectionError, asyncpg.PostgresError) as exc:
-            if _speaks_of_server(exc):
-                raise StoreUnavailable(_first_line(exc)) from exc
-            raise
-        except (OSError, TimeoutError, asyncpg.InterfaceError) as exc:
-            raise StoreUnavailable(_first_line(exc)) from exc
+            async with asyncio.timeout(seconds) as patience, self._engine.connect() as connection:
+                driver = await _driver_connection(connection)
+                # Not even a rollback waits any longer: it would go over the same connection, for as long again.
+                ending = asyncio.get_running_loop().call_at(patience.when() or 0.0, self._give_up, driver)
+                try:
+                    yield connection
+                except BaseException as exc:
+                    if _leaves_connection_unusable(exc):
+                        driver.terminate()
+                    raise
+                finally:
+                    ending.cancel()
+        except Exception as exc:
+            failure = outage_in(exc)
+            if failure is None:
+                raise
+            if patience.expired():
+                failure = StoreUnavailable(f"Postgres did not answer within {seconds:g} s")
+            self._outage.note_failure(failure)
+            raise failure from exc
+        self._outage.note_success()
+
+    def _give_up(self, driver: "HotConnection") -> None:
+        # What made this one fall silent may have done so to all that were made before: they are asked before use.
+        self._silent_at = time.monotonic()
+        driver.terminate()
+
+    def _refuse_unusable(self, dbapi_connection: Any, record: Any, _proxy: object) -> None:
+        # Looking at the socket's state costs nothing; a ping at every use would cost a round trip.
+        driver, is_fresh = dbapi_connection.driver_connection, record.info.pop(_FRESH, False)
+        if driver.is_closed():
+            # The pool connects anew after a DisconnectionError, but not twice.
+            raise asyncpg.InterfaceError("closed as soon as it was made") if is_fresh else DisconnectionError
+        seen_at = record.info.get(_SEEN_AT, 0.0)
+        if seen_at < self._silent_at and not is_fresh and not dbapi_connection.run_async(_answers):
+            raise DisconnectionError
+        record.info[_SEEN_AT] = time.monotonic()
+
+
+def _note_fresh(_dbapi_connection: object, record: Any) -> None:
+    record.info[_FRESH] = True
+
+
+async def _answers(driver: "HotConnection") -> bool:
+    try:
+        async with asyncio.timeout(PING_SECONDS):
+            await driver.fetchval("SELECT 1")
+    except (TimeoutError, asyncpg.PostgresError, *BROKEN):
+        driver.terminate()
+        return False
+    return True
 
 
 def _make_engine(url: str, pool_size: int, within: timedelta, name: str) -> AsyncEngine:
-    engine = create_async_engine(
+    return create_async_engine(
         driver_url(url),
         pool_size=pool_size,
         max_overflow=0,
@@ -103,11 +146,11 @@ def _make_engine(url: str, pool_size: int, within: timedelta, name: str) -> Asyn
                 "jit": "off",
                 "timezone": "UTC",
                 "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
+                # A statement whose client has hung up would wait for its lock for ever, and hold a place meanwhile.
+                "client_connection_check_interval": f"{CHECK_CLIENT_SECONDS}s",
             },
         },
     )
-    event.listen(engine.sync_engine, "checkout", _refuse_closed)
-    return engine
 
 
 def driver_url(url: str) -> str:
@@ -118,12 +161,6 @@ def driver_url(url: str) -> str:
     return url
 
 
-def _refuse_closed(dbapi_connection: Any, _record: object, _proxy: object) -> None:
-    # Looking at the socket's state costs nothing; a ping would cost a round trip at every use.
-    if dbapi_connection.driver_connection.is_closed():
-        raise DisconnectionError
-
-
 async def _driver_connection(connection: AsyncConnection) -> "HotConnection":
     raw = await connection.get_raw_connection()
     driver: HotConnection | None = raw.driver_connection
@@ -132,22 +169,6 @@ async def _driver_connection(connection: AsyncConnection) -> "HotConnection":
 
 
 def _leaves_connection_unusable(exc: BaseException) -> bool:
-    # A rollback over a connection that swallows packets would wait for its whole timeout again.
-    return isinstance(exc, asyncio.CancelledError | OSError | asyncpg.InterfaceError | InterfaceError)
-
-
-def _speaks_of_server(exc: BaseException) -> bool:
-    if isinstance(exc, PoolTimeout | DisconnectionError):
-        return True
-    if isinstance(exc, DBAPIError):
-        if exc.connection_invalidated or isinstance(exc, InterfaceError):
-            return True
-        exc = exc.orig.__cause__ or exc.orig if exc.orig is not None else exc
-    state = getattr(exc, "sqlstate", None)
-    if state is None:
-        return isinstance(exc, OSError | asyncpg.InterfaceError | asyncpg.PostgresConnectionError)
-    return str(state).startswith(_UNAVAILABLE)
-
-
-def _first_line(exc: BaseException) -> str:
-    return (str(exc) or type(exc).__name__).splitlines()[0]
+    # A rollback over a connection that swallows packets would wait for its whole timeout again; one to a server that
+    # only reads would never write.
+    return isinstance(exc, (asyncio.CancelledError, InterfaceError, *BROKEN)) or sqlstate_of(exc) == READS_ONLY

@@ -26,6 +26,12 @@ class Wire:
         self._asking.clear()
         self._answering.clear()
 
+    def strand(self) -> None:
+        """Let nothing through on the connections there are, and never again; new ones work."""
+        self.freeze()
+        self._asking, self._answering = asyncio.Event(), asyncio.Event()
+        self.thaw()
+
     def freeze_answers(self) -> None:
         """Let through what is said to the server, and nothing of what it answers."""
         self._answering.clear()
@@ -86,20 +92,22 @@ class Wire:
             end.close()
 
     async def _ask(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+        flowing = self._asking
         try:
             while chunk := await client.read(65536):
                 if self._words is not None and self._words in chunk:
                     self._words = None
                     self.freeze()
                     self._heard.set()
-                await _pass_on(chunk, server, self._asking)
+                await _pass_on(chunk, server, flowing)
         finally:
             server.close()
 
     async def _answer(self, server: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        flowing = self._answering
         try:
             while chunk := await server.read(65536):
-                await _pass_on(chunk, client, self._answering)
+                await _pass_on(chunk, client, flowing)
         finally:
             client.close()
 
