@@ -12,6 +12,8 @@ from datetime import timedelta
 
 from shared.channel import Channel
 from shared.delivery.attempt import Conditions, attempt
+from shared.delivery.gate import Gate
+from shared.delivery.pauses import Pauses
 from shared.job import JobStatus
 from shared.store.claim import Claim, Share, claim
 from shared.store.database import Database
@@ -53,7 +55,8 @@ class MortalWorker:
         self._oracle = oracle
         self._shares = shares
         self._lease = lease
-        self._conditions = Conditions(self._provider, scoped_tenant, ATTEMPT_TIMEOUT, FIRST_SILENCE, self._rng)
+        gate = Gate(Pauses(database, Channel.EMAIL, FIRST_SILENCE, lease), FIRST_SILENCE, lease)
+        self._conditions = Conditions(self._provider, gate, scoped_tenant, ATTEMPT_TIMEOUT, FIRST_SILENCE, self._rng)
         self._life = _Life()
         self._again: list[Report] = []
         self._carrying: set[asyncio.Task[None]] = set()

@@ -6,14 +6,15 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from shared.content import EmailContent
-from shared.delivery.provider import Parcel
-from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, Verdict
+from shared.delivery.provider import Held, Parcel
+from shared.tenant import ScopedTenant
+from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.prove.oracle import Oracle
 
 POISON = "poison"
 """The subject of a message that no worker survives."""
 
-Behaviour = Callable[[Parcel], Awaitable[Verdict]]
+Behaviour = Callable[[Parcel], Awaitable[Verdict | Held]]
 
 
 class Died(BaseException):
@@ -38,12 +39,14 @@ class TroubledProvider:
             self._defer: 12,
             self._stay_silent: 5,
             self._take_and_stay_silent: 5,
+            self._block: 2,
+            self._hold: 2,
             self._break: 1,
-            self._die_before: 3,
-            self._die_after: 3,
+            self._die_before: 1,
+            self._die_after: 1,
         }
 
-    async def send(self, parcel: Parcel) -> Verdict:
+    async def send(self, parcel: Parcel) -> Verdict | Held:
         """What becomes of one attempt."""
         poisoned = isinstance(parcel.content, EmailContent) and parcel.content.subject == POISON
         if poisoned:
@@ -52,6 +55,13 @@ class TroubledProvider:
             return await self._deliver(parcel)
         (behaviour,) = self._rng.choices(list(self._odds), list(self._odds.values()))
         return await behaviour(parcel)
+
+    def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
+        """None: what is fuzzed here is the fence, not the gate."""
+        return frozenset()
+
+    async def learn(self, tenant: ScopedTenant) -> None:
+        """There is nothing to learn."""
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -88,6 +98,12 @@ class TroubledProvider:
     async def _take_and_stay_silent(self, parcel: Parcel) -> Verdict:
         self._take(parcel)
         return NoVerdict(handed_over=True)
+
+    async def _block(self, _parcel: Parcel) -> Verdict:
+        return SenderBlocked("relay")
+
+    async def _hold(self, _parcel: Parcel) -> Held:
+        return Held(timedelta(seconds=self._lease_seconds / 5))
 
     async def _break(self, _parcel: Parcel) -> Verdict:
         raise RuntimeError("no such luck")
