@@ -1,10 +1,12 @@
-"""HTTP to Firebase: few connections, kept open, one POST a call, and always known whether the body has left."""
+"""HTTP to push services: few connections, kept open, one POST a call, and always known whether the body has left."""
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
 
 from services.push.reply import Reply
 
@@ -27,15 +29,17 @@ class NoReply(Exception):
 class Connections:
     """A pool of at most ``limit`` connections; a POST has ``seconds``, waiting for a free connection included.
 
-    Nothing is ever sent a second time, no redirect is followed. Usable again after ``close``.
+    Nothing is ever sent a second time, no redirect is followed, no proxy asked. Usable again after ``close``.
     """
 
-    def __init__(self, limit: int, seconds: float) -> None:
+    def __init__(self, limit: int, seconds: float, resolver: Callable[[], AbstractResolver] | None = None) -> None:
+        """``resolver`` makes what names are looked up with, whenever the pool is opened; None: the system's."""
         self._limit = limit
+        self._resolver = resolver
         self._timeout = aiohttp.ClientTimeout(total=seconds, connect=seconds * TO_CONNECT)
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str], leaving: Callable[[], None]) -> Reply:
+    async def post(self, url: str | URL, body: bytes, headers: Mapping[str, str], leaving: Callable[[], None]) -> Reply:
         """The answer to one POST; ``leaving`` is called before the first byte of ``body`` does. Raises NoReply."""
         has_left = False
 
@@ -65,7 +69,11 @@ class Connections:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEP_ALIVE_SECONDS),
+                connector=aiohttp.TCPConnector(
+                    limit=self._limit,
+                    keepalive_timeout=KEEP_ALIVE_SECONDS,
+                    resolver=None if self._resolver is None else self._resolver(),
+                ),
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[_tracing()],
@@ -78,7 +86,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
     async for chunk in answer.content.iter_any():
         content += chunk
         if len(content) > LARGEST_REPLY:
-            # Nothing that long is an answer of Firebase. What is unread ends with its connection.
+            # Nothing that long is an answer of a push service. What is unread ends with its connection.
             answer.close()
             break
     return bytes(content[:LARGEST_REPLY])

@@ -2,7 +2,7 @@
 
 from shared.settings.base import Settings, check_lease, listed, load_settings
 from shared.settings.environment import check_environment
-from shared.settings.process import BusSettings, ProcessSettings, StoreSettings
+from shared.settings.process import BusSettings, EndpointSettings, ProcessSettings, StoreSettings
 from shared.settings.table import PREFIX, TABLE, Setting
 from shared.settings.words import format_duration, parse_duration
 
@@ -10,6 +10,7 @@ __all__ = [
     "PREFIX",
     "TABLE",
     "BusSettings",
+    "EndpointSettings",
     "ProcessSettings",
     "Setting",
     "Settings",

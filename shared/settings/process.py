@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Literal
 
+from shared.endpoint import PUSH_HOSTS, EndpointRules, Pair
 from shared.settings.base import Settings, listed
 
 
@@ -32,3 +33,15 @@ class BusSettings(Settings):
     """Where RabbitMQ is; None: one process that wakes itself."""
 
     amqp_url: str | None = listed("AMQP_URL", optional=True)
+
+
+class EndpointSettings(Settings):
+    """Where Web Push may post to, beside the browsers' own push services."""
+
+    push_hosts: tuple[str, ...] | None = listed("PUSH_HOSTS", optional=True)
+    push_trusted_endpoints: frozenset[Pair] | None = listed("PUSH_TRUSTED_ENDPOINTS", optional=True)
+
+    @property
+    def rules(self) -> EndpointRules:
+        """What every endpoint is held against."""
+        return EndpointRules(PUSH_HOSTS + (self.push_hosts or ()), self.push_trusted_endpoints or frozenset())

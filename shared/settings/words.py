@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shared.endpoint import parse_hosts, parse_pairs
 from shared.sealing import parse_master_keys
 
 UNITS = {
@@ -112,5 +113,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "secret": str,
     "folder": Path,
     "master keys": parse_keys,
+    "hosts": parse_hosts,
+    "pairs": parse_pairs,
 }
 """The types that need no more than their word; ``url`` and ``choice`` come with their schemes and words."""
