@@ -6,6 +6,7 @@ The claim predicate is the whole recovery: a job whose lease has run out is simp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import asyncpg
 
@@ -15,17 +16,33 @@ from shared.job import Lane
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK
 
-HEADS_LIMIT = 500
-"""How many (scope, lane) heads one discovery returns at most."""
+MARGIN = "interval '5 minutes'"
+"""The SQL of how far behind a lane's oldest job its next look begins: a job may commit this long after it came due."""
+SUSPECT_WINDOW = 200
+"""How many of a lane's oldest jobs are searched for a suspect: claims take the oldest first and step over suspects,
+so that these soon are the oldest, and no search goes through a whole backlog."""
+
+
+LaneKey: TypeAlias = tuple[ScopeId, Lane]
+"""Which scope's lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """One scope's lane with due jobs; ``low`` is where its index scan may begin (None: five minutes ago)."""
+    """One scope's lane with due jobs; ``low`` is where its index scan may begin (None: five minutes ago).
+
+    ``suspect``: its oldest job is to be claimed alone.
+    """
 
     scope_id: ScopeId
     lane: Lane
     low: datetime | None
+    suspect: bool = False
+
+    @property
+    def key(self) -> LaneKey:
+        """Whose head it is."""
+        return self.scope_id, self.lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,64 +80,74 @@ class Claim:
     body: str | None
 
 
-# A recursive loose index scan: one index probe per (scope, lane), whatever the backlog.
-DISCOVER = f"""
-WITH RECURSIVE heads AS (
-  (SELECT scope_id, lane, due_at
-   FROM outgoing
-   WHERE channel = $1 AND status = 'PENDING'
-   ORDER BY scope_id, lane, due_at
-   LIMIT 1)
-  UNION ALL
-  SELECT n.scope_id, n.lane, n.due_at
-  FROM heads h
-  CROSS JOIN LATERAL (
-    SELECT o.scope_id, o.lane, o.due_at
-    FROM outgoing o
-    WHERE o.channel = $1 AND o.status = 'PENDING' AND (o.scope_id, o.lane) > (h.scope_id, h.lane)
-    ORDER BY o.scope_id, o.lane, o.due_at
-    LIMIT 1) n
-)
-SELECT scope_id, lane, least(due_at, now()) - interval '5 minutes' AS low
-FROM heads
-WHERE due_at <= now()
-LIMIT {HEADS_LIMIT}
-"""
+SUSPECT = "o.lost + (o.claim_seq > o.reported_seq AND o.claimed_until < now())::int >= 2"
+"""The SQL of "two claims of this job ``o`` have vanished": it may be the job that kills its workers."""
 
+_WANTED = """
+wanted AS (
+  SELECT *
+  FROM unnest($2::int[], $3::smallint[], $4::int[], $5::timestamptz[]) AS w(scope_id, lane, quota, low)
+)"""
 
-async def discover(pg: HotConnection, channel: Channel) -> list[Head]:
-    """The lanes of all scopes that have a due job on ``channel``."""
-    rows = await pg.fetch(DISCOVER, channel)
-    return [Head(ScopeId(row["scope_id"]), Lane(row["lane"]), row["low"]) for row in rows]
+_OLDEST = f"""
+      o.channel = $1
+      AND o.scope_id = w.scope_id
+      AND o.lane = w.lane
+      AND o.status = 'PENDING'
+      AND o.due_at <= now()
+      AND o.due_at >= coalesce(w.low, now() - {MARGIN})"""
 
 
 # The claim's condition stands in the query level of FOR UPDATE, so that READ COMMITTED checks it again on
 # the newest version of the row. MATERIALIZED and = ANY(ARRAY(…)) keep the planner from repeating the pick.
-PICK = """
-wanted AS (
-  SELECT *
-  FROM unnest($2::int[], $3::smallint[], $4::int[], $5::timestamptz[]) AS w(scope_id, lane, quota, low)
-),
+def _pick(condition: str) -> str:
+    return f"""{_WANTED},
 picked AS MATERIALIZED (
   SELECT j.job_id
   FROM wanted w
   CROSS JOIN LATERAL (
     SELECT o.job_id
     FROM outgoing o
-    WHERE o.channel = $1
-      AND o.scope_id = w.scope_id
-      AND o.lane = w.lane
-      AND o.status = 'PENDING'
-      AND o.due_at <= now()
-      AND o.due_at >= coalesce(w.low, now() - interval '5 minutes')
+    WHERE {_OLDEST}
       AND o.claimed_until < now()
+      AND {condition}
     ORDER BY o.due_at, o.job_id
     LIMIT w.quota
     FOR UPDATE SKIP LOCKED) j
 )"""
 
-CLAIM = f"""
-WITH {PICK},
+
+PICK = _pick("true")
+"""The CTE ``picked``: due jobs, suspects among them, at most each share's quota."""
+
+# Suspects are looked for among the oldest jobs without a lock, and judged again under it.
+_PICK_SUSPECT = f"""{_WANTED},
+picked AS MATERIALIZED (
+  SELECT o.job_id
+  FROM outgoing o
+  WHERE o.channel = $1
+    AND o.job_id = ANY (ARRAY(
+      SELECT j.job_id
+      FROM wanted w
+      CROSS JOIN LATERAL (
+        SELECT o.job_id, o.claimed_until < now() AND {SUSPECT} AS suspect
+        FROM outgoing o
+        WHERE {_OLDEST}
+        ORDER BY o.due_at, o.job_id
+        LIMIT w.quota) j
+      WHERE j.suspect))
+    AND o.status = 'PENDING'
+    AND o.due_at <= now()
+    AND o.claimed_until < now()
+    AND {SUSPECT}
+  LIMIT 1
+  FOR UPDATE SKIP LOCKED
+)"""
+
+
+def _claim(pick: str) -> str:
+    return f"""
+WITH {pick},
 taken AS (
   UPDATE outgoing o
   SET claim_seq = o.claim_seq + 1,
@@ -153,6 +180,10 @@ ORDER BY t.job_id
 """
 
 
+CLAIM = _claim(_pick(f"NOT {SUSPECT}"))
+CLAIM_WITH_SUSPECTS = _claim(PICK)
+
+
 async def claim(
     pg: HotConnection,
     channel: Channel,
@@ -160,15 +191,31 @@ async def claim(
     lease: timedelta,
     worker: str,
     *,
-    suspects: bool = True,  # noqa: ARG001
+    suspects: bool = False,
 ) -> list[Claim]:
-    """Due jobs, at most each share's quota, leased to ``worker``; a claim that had vanished is recorded as lost."""
-    rows = await pg.fetch(CLAIM, *pick_arguments(channel, shares), lease, worker)
+    """Due jobs, at most each share's quota, leased to ``worker``; a claim that had vanished is recorded as lost.
+
+    Jobs that may have killed two workers are stepped over, unless ``suspects`` are wanted, too.
+    """
+    statement = CLAIM_WITH_SUSPECTS if suspects else CLAIM
+    rows = await pg.fetch(statement, *pick_arguments(channel, shares), lease, worker)
     return [_read(channel, row) for row in rows]
 
 
+CLAIM_SUSPECT = _claim(_PICK_SUSPECT)
+
+
+async def claim_suspect(
+    pg: HotConnection, channel: Channel, heads: Sequence[Head], lease: timedelta, worker: str
+) -> Claim | None:
+    """One job that may have killed two workers, to be held alone; None when none of ``heads`` has one that is free."""
+    windows = [Share(head, SUSPECT_WINDOW) for head in heads]
+    rows = await pg.fetch(CLAIM_SUSPECT, *pick_arguments(channel, windows), lease, worker)
+    return _read(channel, rows[0]) if rows else None
+
+
 def pick_arguments(channel: Channel, shares: Sequence[Share]) -> tuple[object, ...]:
-    """The first five arguments of every statement that begins with ``PICK``."""
+    """The first five arguments of every statement that begins with a pick."""
     return (
         channel,
         [share.head.scope_id for share in shares],

@@ -6,7 +6,7 @@ from datetime import timedelta
 from shared.channel import Channel
 from shared.ids import ScopeId
 from shared.job import Lane
-from shared.store.claim import Head, Share, claim, discover
+from shared.store.claim import Head, Share, claim, claim_suspect
 from shared.store.database import Database
 from tests.factories import claim_jobs, create_jobs, end_leases, new_job
 
@@ -58,24 +58,56 @@ async def test_each_scope_gets_its_share(database: Database) -> None:
     assert sorted(one.scope_id for one in claims) == [1, 1, 1, 1, 1, 2]
 
 
-async def test_discovery_names_every_lane_with_due_jobs_once(database: Database) -> None:
-    await create_jobs(database, [new_job(scope_id=scope) for scope in (1, 1, 7)])
-    await create_jobs(database, [new_job(scope_id=7, lane=Lane.BULK), new_job(scope_id=9, channel=Channel.INAPP)])
-    async with database.hot() as pg:
-        await pg.execute("UPDATE outgoing SET due_at = now() + interval '1 hour' WHERE scope_id = 1")
-        heads = await discover(pg, Channel.EMAIL)
-    assert [(head.scope_id, head.lane) for head in heads] == [(7, Lane.TRANSACTIONAL), (7, Lane.BULK)]
-
-
-async def test_a_job_due_long_ago_is_found_through_discovery(database: Database) -> None:
-    await create_jobs(database, [new_job()])
-    async with database.hot() as pg:
-        await pg.execute("UPDATE outgoing SET due_at = now() - interval '2 days'")
-        (head,) = await discover(pg, Channel.EMAIL)
-        assert len(await claim(pg, Channel.EMAIL, [Share(head, 1)], timedelta(seconds=30), "tester")) == 1
-
-
 async def test_an_expired_job_says_so(database: Database) -> None:
     await create_jobs(database, [new_job(expires_in=timedelta(seconds=-1))])
     (one,) = await claim_jobs(database)
     assert one.expired
+
+
+async def vanish(database: Database, times: int) -> None:
+    """Have every job claimed ``times`` over, each time by a worker that dies."""
+    async with database.hot() as pg:
+        for _ in range(times):
+            shares = [Share(Head(ScopeId(1), Lane.TRANSACTIONAL, None), 1_000)]
+            await claim(pg, Channel.EMAIL, shares, timedelta(seconds=30), "mortal", suspects=True)
+            await end_leases(database)
+
+
+async def test_a_job_that_vanished_twice_is_stepped_over_and_claimed_alone(database: Database) -> None:
+    poison = (await create_jobs(database, [new_job() for _ in range(2)]))[:2]
+    await vanish(database, 1)
+    assert len(await claim_jobs(database)) == 2, "once may have been anybody's fault"
+    await end_leases(database)
+    await create_jobs(database, [new_job() for _ in range(3)])
+    assert len(await claim_jobs(database, quota=4)) == 3
+    heads = [Head(ScopeId(1), Lane.TRANSACTIONAL, None), Head(ScopeId(2), Lane.BULK, None)]
+    taken = []
+    async with database.hot() as pg:
+        while one := await claim_suspect(pg, Channel.EMAIL, heads, timedelta(seconds=30), "brave"):
+            assert (one.lost, one.claim_seq) == (2, 3)
+            assert one.body is not None
+            taken.append(one.job_id)
+    assert sorted(taken) == [job.job_id for job in poison]
+
+
+async def test_two_at_once_never_take_the_same_suspect(database: Database) -> None:
+    await create_jobs(database, [new_job() for _ in range(4)])
+    await vanish(database, 2)
+
+    async def take() -> int:
+        async with database.hot() as pg:
+            heads = [Head(ScopeId(1), Lane.TRANSACTIONAL, None)]
+            one = await claim_suspect(pg, Channel.EMAIL, heads, timedelta(seconds=30), "brave")
+        return one.job_id if one else 0
+
+    taken = [job_id for job_id in await asyncio.gather(*(take() for _ in range(6))) if job_id]
+    assert len(taken) == len(set(taken))
+    assert taken
+
+
+async def test_a_suspect_that_was_released_or_replayed_is_none_any_more(database: Database) -> None:
+    await create_jobs(database, [new_job()])
+    await vanish(database, 2)
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET lost = 0, claim_seq = claim_seq + 1, reported_seq = claim_seq + 1")
+    assert len(await claim_jobs(database)) == 1

@@ -1,0 +1,111 @@
+"""Where due jobs are, as the table tells it: what came due lately every second, everything once a minute."""
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+
+from shared.channel import Channel
+from shared.errors import StoreUnavailable
+from shared.ids import ScopeId
+from shared.store.claim import Head, LaneKey
+from shared.store.database import Database, HotConnection
+from shared.store.discovery import EVER, HEADS_LIMIT, RECENT, discover, revisit
+
+RECENT_SECONDS = 1.0
+EVERYTHING_SECONDS = 60.0
+COST_FACTOR = 20
+"""Looking may cost a twentieth of the time at most, however many scopes there are."""
+
+
+class Lookout:
+    """Finds the heads of lanes with due jobs, and remembers where each lane's oldest job stands.
+
+    A lane is looked at from its own oldest job on, be it in flight or held back by a pause: an old one, under a
+    snapshot that keeps what was finished since, makes no other lane's look dear. Jobs older than five minutes that
+    nobody knows of are found by the look at everything: at start, after an outage, and once a minute.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._known: dict[LaneKey, Head] = {}
+        self._recent = _Scan(channel, RECENT, RECENT_SECONDS)
+        self._everything = _Scan(channel, EVER, EVERYTHING_SECONDS)
+
+    def hurry(self) -> None:
+        """Look at what came due lately as soon as asked: wakes may have been missed."""
+        self._recent.next_at = 0.0
+
+    def low_of(self, key: LaneKey) -> datetime | None:
+        """Where a claim of the lane is to begin, None when nothing in it is known to be older than five minutes."""
+        head = self._known.get(key)
+        return head.low if head else None
+
+    async def find(self, database: Database) -> list[Head]:
+        """Heads of lanes with due jobs, [] when it is not yet time to look again."""
+        if not self._recent.is_due:
+            return []
+        try:
+            found = await self._find_recent(database)
+        except StoreUnavailable:
+            # Jobs may grow old while nobody can look.
+            self._everything.next_at = 0.0
+            raise
+        if self._everything.is_due:
+            async with database.hot() as pg:
+                everything = await self._everything.look(pg)
+            self._remember(everything)
+            found += everything
+        return found
+
+    async def _find_recent(self, database: Database) -> list[Head]:
+        async with database.hot() as pg:
+            began = time.monotonic()
+            asked = list(islice(self._known.values(), HEADS_LIMIT))
+            found = await revisit(pg, self._channel, asked) if asked else []
+            for head in asked:
+                del self._known[head.key]
+            self._remember(found)
+            recent = await self._recent.look(pg, began)
+        # Who is known to have older jobs keeps them.
+        self._remember(head for head in recent if head.key not in self._known)
+        return found + recent
+
+    def _remember(self, heads: Iterable[Head]) -> None:
+        for head in heads:
+            self._known[head.key] = head
+
+
+class _Scan:
+    """One kind of look, in pieces of HEADS_LIMIT heads that go round over the scopes."""
+
+    def __init__(self, channel: Channel, since: timedelta, every: float) -> None:
+        self.next_at = 0.0
+        self._channel = channel
+        self._since = since
+        self._every = every
+        self._after = ScopeId(0)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for the next piece."""
+        return time.monotonic() >= self.next_at
+
+    async def look(self, pg: HotConnection, began: float | None = None) -> list[Head]:
+        """The next piece; what the caller asked since ``began`` counts towards the cost."""
+        began = time.monotonic() if began is None else began
+        self.next_at = began + self._every  # should it fail
+        heads = await discover(pg, self._channel, self._after, self._since)
+        is_cut = len(heads) == HEADS_LIMIT
+        self._after = self._next_start(heads) if is_cut else ScopeId(0)
+        ended = time.monotonic()
+        rest = RECENT_SECONDS if is_cut else self._every
+        self.next_at = ended + max(rest, COST_FACTOR * (ended - began))
+        return heads
+
+    def _next_start(self, heads: Sequence[Head]) -> ScopeId:
+        # The first piece is the same for all processes; each goes on from another scope of it. A piece may end
+        # between two lanes of a scope, so that the next begins with that scope again.
+        last = heads[-1] if self._after else random.choice(heads)  # noqa: S311 - spreads load, guards nothing
+        return ScopeId(last.scope_id - 1)
