@@ -15,6 +15,7 @@ from services.ingest.listing import Lister
 from services.ingest.lists import list_routes
 from services.ingest.metrics import metrics_route
 from services.ingest.promoter import Promoter
+from services.ingest.purger import Purger
 from services.ingest.reading import Reader
 from services.ingest.republisher import Republisher
 from services.ingest.settings import IngestSettings
@@ -68,6 +69,7 @@ def build(
         Part("promoter", Promoter(database, announcer).run),
         Part("republisher", republisher.run),
         Part("expirer", Expirer(database, settings.sweep_every).run),
+        Part("purger", Purger(database, settings.purge_every, settings.keep_content, settings.keep_events).run),
         keys.part(),
     ]
 

@@ -1,4 +1,4 @@
-"""Control: stored pauses, and the index that finds what has expired.
+"""Control: stored pauses, the index that finds what has expired, and vacuum that keeps up with the purge.
 
 Columns, tables and indexes only come: the release before runs on it.
 """
@@ -36,6 +36,9 @@ CREATE TABLE pauses (
 );
 -- The sweep's: what waits behind a pause expires all the same. Not touched by claims, which stay HOT.
 CREATE INDEX outgoing_expiring ON outgoing (expires_at) WHERE status = 'PENDING';
+-- Only the purge deletes here. It begins at the old end each time: what is dead there must not pile up.
+ALTER TABLE content SET (autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE attempts SET (autovacuum_vacuum_scale_factor = 0.02);
 """
 
 
