@@ -9,7 +9,7 @@ WIDTH, HEIGHT = 480, 400
 """Of one panel."""
 LEFT, RIGHT, TOP, BOTTOM = 70, 30, 70, 60
 _STEPS = (1, 2, 5, 10)
-INK, FAINT, IDEAL, MEASURED = "#1f2933", "#e4e7eb", "#9aa5b1", "#2563eb"
+INK, SOFT, FAINT, IDEAL, MEASURED = "#1f2933", "#52606d", "#e4e7eb", "#9aa5b1", "#2563eb"
 
 
 def drawing_of(answers: Sequence[Answer]) -> str:
@@ -40,7 +40,7 @@ class _Panel:
     def draw(self) -> None:
         """All of it."""
         self._text(LEFT, 28, self._answer.experiment.title, size="16", weight="600")
-        self._text(LEFT, 48, f"{self._answer.experiment.slots} sends at once in each process", fill="#52606d")
+        self._text(LEFT, 48, f"{self._answer.experiment.slots} sends at once in each process", fill=SOFT)
         self._draw_axes()
         reach = min(self._most, self._top / self._answer.ideal(1))
         self._line([(0, 0), (reach, self._answer.ideal(reach))], stroke=IDEAL, dash="5 4")
@@ -50,8 +50,8 @@ class _Panel:
             x, y = self._x(run.workers), self._y(run.rate)
             SubElement(self._group, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="4", fill=MEASURED)
             efficiency = self._answer.efficiency(run)
-            self._text(x + 2, y + 18, f"{run.rate:,.0f}/s", anchor="middle", weight="600")
-            self._text(x + 2, y + 32, f"{efficiency:.2f}", anchor="middle", fill="#52606d")
+            self._text(x - 6, y - 20, f"{run.rate:,.0f}/s", anchor="end", weight="600")
+            self._text(x - 6, y - 7, f"{efficiency:.2f}", anchor="end", fill=SOFT)
 
     def _draw_axes(self) -> None:
         for number in range(6):
@@ -62,7 +62,7 @@ class _Panel:
         for run in self._answer.runs:
             self._text(self._x(run.workers), HEIGHT - BOTTOM + 20, str(run.workers), anchor="middle")
         self._text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "worker processes", anchor="middle")
-        self._text(LEFT - 8, TOP - 8, "jobs/s", anchor="end", fill="#52606d")
+        self._text(LEFT - 8, TOP - 16, "jobs/s", anchor="end", fill=SOFT)
 
     def _x(self, workers: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * workers / self._most
@@ -80,7 +80,9 @@ class _Panel:
         self, x: float, y: float, text: str, *, size: str = "12", weight: str = "400", fill: str = INK, anchor: str = ""
     ) -> None:
         attributes = {"x": f"{x:.1f}", "y": f"{y:.1f}", "fill": fill, "font-size": size, "font-weight": weight}
-        SubElement(self._group, "text", attributes | {"text-anchor": anchor or "start"}).text = text
+        # Outlined in white first, so that a line behind it does not cross it out.
+        outline = {"stroke": "white", "stroke-width": "3", "paint-order": "stroke", "text-anchor": anchor or "start"}
+        SubElement(self._group, "text", attributes | outline).text = text
 
 
 def step_for(highest: float) -> float:
