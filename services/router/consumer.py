@@ -20,6 +20,7 @@ log = get_logger()
 
 TRIES = 5
 """An event that was routed alone this often in vain is FAILED ``routing_failed``."""
+MOST_EXCUSED = 10_000
 
 
 class Consumer:
@@ -29,6 +30,7 @@ class Consumer:
         self._database = database
         self._bus = bus
         self._tenants = tenants
+        self._excused: set[EventId] = set()
 
     async def consume(self, announcement: Announcement) -> None:
         """Route the events of ``announcement`` and wake the channels their jobs are on."""
@@ -46,6 +48,11 @@ class Consumer:
         failures: list[BaseException] = []
         for suspect in suspects:
             failure = await failure_of(self._route_alone(suspect))
+            if isinstance(failure, StoreUnavailable):
+                # Its try is counted, and Postgres was at fault. Each of the others would wait in vain for as long.
+                self._excuse(suspect.event_id)
+                raise failure
+            self._excused.discard(suspect.event_id)
             if failure is None:
                 continue
             log.error(
@@ -55,20 +62,23 @@ class Consumer:
                 exc_info=failure,
             )
             failures.append(failure)
-            if isinstance(failure, StoreUnavailable):
-                # Each of the others would wait in vain for as long.
-                break
         if failures:
             raise failures[0]
 
+    def _excuse(self, event_id: EventId) -> None:
+        if len(self._excused) >= MOST_EXCUSED:
+            self._excused.clear()
+        self._excused.add(event_id)
+
     async def _route_alone(self, suspect: Suspect) -> None:
-        if suspect.tries >= TRIES:
+        is_excused = suspect.event_id in self._excused
+        if suspect.tries >= TRIES and not is_excused:
             await self._give_up(suspect)
             return
         # Before the try is counted: a file that this process does not have is not the event's fault.
         await tenant_for(self._tenants, suspect)
         async with self._database.hot() as pg:
-            if not await count_try_if_seen(pg, suspect):
+            if not is_excused and not await count_try_if_seen(pg, suspect):
                 return
             async with pg.transaction():
                 routed = await route(pg, self._tenants, [suspect.event_id])

@@ -6,7 +6,7 @@ wake that is lost by the senders' timer.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeGuard
 
 from shared.broker.messages import Announcement
 from shared.channel import Channel
@@ -21,11 +21,15 @@ CONCURRENT_MESSAGES = 8
 """How many announcements one process routes at the same time."""
 
 
-class Rest:
-    """How long a message that failed rests before it comes again.
+LONGEST_OUTAGE_REST_SECONDS = 2.0
+"""Those in hand are all that is taken: what is routed next waits until they have found Postgres again."""
 
-    Ever longer while Postgres is away, because then nobody can work. Otherwise it is this message that is wrong, and a
-    long rest would only keep its place from the good ones.
+
+class Rest:
+    """How long a message that failed rests before it is tried again.
+
+    Longer while Postgres is away, because then nobody can work. Otherwise it is this message that is wrong, and a long
+    rest would only keep its place from the good ones.
     """
 
     def __init__(self) -> None:
@@ -37,10 +41,15 @@ class Rest:
 
     def seconds(self, failure: BaseException) -> float:
         """The rest of the message that ended in ``failure``."""
-        if not isinstance(failure, StoreUnavailable):
+        if not is_outage(failure):
             return pause_after(1)
         self._outages += 1
-        return pause_after(self._outages)
+        return min(pause_after(self._outages), LONGEST_OUTAGE_REST_SECONDS)
+
+
+def is_outage(failure: BaseException | None) -> TypeGuard[StoreUnavailable]:
+    """Whether a message failed because of Postgres, so that nothing is to be held against it."""
+    return isinstance(failure, StoreUnavailable)
 
 
 class Bus(Protocol):
@@ -66,8 +75,8 @@ class Bus(Protocol):
     def on_announced(self, consume: Consume) -> None:
         """Let ``consume`` have every announcement, several at once.
 
-        Its return takes the message off the bus; if it raises, the message comes again after a pause, marked
-        as redelivered.
+        Its return takes the message off the bus. If it raises StoreUnavailable it is called with the same again after
+        a pause; after anything else the message comes again, marked as redelivered.
         """
 
     def on_wake(self, channel: Channel, woken: Woken) -> None:

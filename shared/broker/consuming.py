@@ -9,7 +9,7 @@ from faststream.rabbit import Channel as AmqpChannel
 from faststream.rabbit import RabbitBroker, RabbitExchange, RabbitMessage, RabbitQueue
 
 from shared.broker import topology
-from shared.broker.bus import Consume, Rest, Woken
+from shared.broker.bus import Consume, Rest, Woken, is_outage
 from shared.broker.link import Link, Lost
 from shared.broker.messages import Announcement, Undecodable, decode_announcement, decode_wake
 from shared.channel import Channel
@@ -92,19 +92,34 @@ class Consumer:
                     log.error("announcement.unreadable", message_id=message.message_id, reason=str(exc))
                     await message.reject(requeue=False)
                 else:
-                    await self._settle(message, announcement, await failure_of(consume(announcement)))
+                    await self._settle(message, announcement, await self._consumed(consume, announcement))
 
         return take
+
+    async def _consumed(self, consume: Consume, announcement: Announcement) -> BaseException | None:
+        """How ``consume`` failed, if it did. An outage of Postgres is sat out with the message in hand.
+
+        Back in the queue it would use up the deliveries that it has before it is taken for dead.
+        """
+        failure = await failure_of(consume(announcement))
+        while is_outage(failure) and not self._link.ending:
+            pause = self._rest.seconds(failure)
+            log.debug("announcement.waits", events=len(announcement.event_ids), again_in_s=pause, error=str(failure))
+            await self._link.pause(pause)
+            if not self._link.ending:
+                failure = await failure_of(consume(announcement))
+        return failure
 
     async def _settle(self, message: RabbitMessage, announcement: Announcement, failure: BaseException | None) -> None:
         if failure is None:
             self._rest.over()
             await message.ack()
             return
-        pause = self._rest.seconds(failure)
-        log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
-        # Back in the queue at once it would be here again in a millisecond.
-        await self._link.pause(pause)
+        if not is_outage(failure):
+            pause = self._rest.seconds(failure)
+            log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
+            # Back in the queue at once it would be here again in a millisecond.
+            await self._link.pause(pause)
         await message.nack(requeue=True)
 
     def _wake_up(self, channel: Channel) -> Callable[[RabbitMessage], Awaitable[None]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from shared.broker.bus import CONCURRENT_MESSAGES, Consume, Rest, Woken
+from shared.broker.bus import CONCURRENT_MESSAGES, Consume, Rest, Woken, is_outage
 from shared.broker.messages import Announcement, in_messages
 from shared.channel import Channel
 from shared.errors import PublishUnconfirmed
@@ -95,9 +95,15 @@ class LocalBus:
                 self._rest.over()
                 continue
             pause = self._rest.seconds(failure)
-            log.warning("announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure)
+            if is_outage(failure):
+                log.debug("announcement.waits", events=len(announcement.event_ids), again_in_s=pause)
+            else:
+                log.warning(
+                    "announcement.failed", events=len(announcement.event_ids), again_in_s=pause, exc_info=failure
+                )
+                announcement = replace(announcement, redelivered=True)
             await stopped_within(stop, pause)
-            self._waiting.put_nowait(replace(announcement, redelivered=True))
+            self._waiting.put_nowait(announcement)
 
     def _end_waiting(self) -> None:
         while not self._waiting.empty():

@@ -21,13 +21,15 @@ PROBE = "probe"
 EVENTS = RabbitExchange("waybill.events", type=ExchangeType.DIRECT)
 DEAD_LETTERS = RabbitExchange("waybill.dead", type=ExchangeType.FANOUT)
 
+DELIVERY_LIMIT = 20
+"""A graceful stop counts as a delivery for what was prefetched, so this is far above any retry."""
+
 ROUTER = RabbitQueue(
     "waybill.router",
     queue_type=QueueType.QUORUM,
     routing_key=ANNOUNCEMENT,
     arguments={
-        # A graceful stop counts as a delivery for what was prefetched, so the limit is far above any retry.
-        "x-delivery-limit": 20,
+        "x-delivery-limit": DELIVERY_LIMIT,
         "x-dead-letter-exchange": DEAD_LETTERS.name,
     },
 )

@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared import lifecycle
+from shared.broker import bus as bus_module
+from shared.broker import topology
 from shared.broker.messages import MAX_IDS_PER_MESSAGE, Announcement
 from shared.channel import Channel
+from shared.errors import StoreUnavailable
 from shared.ids import ScopeId
 from tests.fakes.buses import DEADLINE_SECONDS, Buses, Received, consuming, listening, new_ids, running_buses
 
@@ -70,6 +73,16 @@ async def test_a_consumer_that_raised_gets_the_message_again_marked_as_redeliver
     await bus.announce(ids)
     await received.until(lambda: len(received.announcements) == 3)
     assert received.announcements == [Announcement(tuple(ids), redelivered) for redelivered in (False, True, True)]
+
+
+async def test_an_outage_of_postgres_uses_up_no_delivery(buses: Buses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus_module, "LONGEST_OUTAGE_REST_SECONDS", 0.01)
+    failure_count = topology.DELIVERY_LIMIT + 5
+    received, ids = Received([StoreUnavailable("away")] * failure_count), new_ids(2)
+    (bus,) = await buses.open(consuming(received))
+    await bus.announce(ids)
+    await received.until(lambda: len(received.announcements) == failure_count + 1)
+    assert set(received.announcements) == {Announcement(tuple(ids))}
 
 
 async def test_a_failing_message_does_not_hold_up_the_others(buses: Buses) -> None:
