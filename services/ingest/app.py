@@ -11,6 +11,7 @@ from services.ingest.accept import Acceptor
 from services.ingest.announcer import Announcer
 from services.ingest.events import event_routes
 from services.ingest.expirer import Expirer
+from services.ingest.gauges import Gauges
 from services.ingest.listing import Lister
 from services.ingest.lists import list_routes
 from services.ingest.metrics import metrics_route
@@ -70,6 +71,7 @@ def build(
         Part("republisher", republisher.run),
         Part("expirer", Expirer(database, settings.sweep_every).run),
         Part("purger", Purger(database, settings.purge_every, settings.keep_content, settings.keep_events).run),
+        Part("gauges", Gauges(database).run),
         keys.part(),
     ]
 
