@@ -12,14 +12,18 @@ from enum import Enum, auto
 class Topic(Enum):
     """What a refusal is about."""
 
+    GAVE_UP = auto()
+    """A relay tried for as long as it tries, and nobody answered it."""
     RECEIVER_BUSY = auto()
     """The recipient gets too much mail at the moment."""
+    FORM = auto()
+    """The message breaks a rule of how messages are written."""
+    TOO_BIG = auto()
+    """The message is larger than they take."""
     QUOTA = auto()
     """We send too much, or our account may not send."""
     FULL = auto()
     """The recipient's mailbox has no room."""
-    TOO_BIG = auto()
-    """The message is larger than they take."""
     RESTRICTED = auto()
     """The recipient lives and does not want mail from just anybody."""
     SENDER = auto()
@@ -32,112 +36,194 @@ class Topic(Enum):
     """Not now."""
     SPAM = auto()
     """The content looks like spam or worse."""
+    HELD = auto()
+    """The mailbox is there and somebody holds it: locked, suspended, blocked."""
     GONE = auto()
     """The recipient's address does not exist any more, or never did."""
     CONTENT = auto()
-    """The content breaks a rule."""
+    """The content breaks a rule, or a rule that nobody tells."""
+    REFUSED = auto()
+    """The recipient is refused, in words that say nothing more."""
+    ABSENT = auto()
+    """The mailbox is not to be had, for whatever reason; what most servers say of one that does not exist."""
 
 
 _PERSON = (
-    r"(user|recip(ient)?|mail ?box|address|e-?mail(?! (header|content|message|format|body|server|from|client))"
-    r"|account|alias|inbox|destination|customer|person)"
+    r"(user|recip(ient)?|addressee|mail ?box|address"
+    r"|e-?mail(?! (header|content|message|format|body|server|from|client))"
+    r"|account|alias|inbox|destination|customer|person|subscriber)"
 )
+_SENT = r"(e?-?mails?|messages?|recipients|connections?|sessions?|requests|login|errors)"
 
-# Each is a regular expression over the words in lower case, with "n't" written out and single spaces.
+# Each is a regular expression over the words in lower case, with "n't" written out and single spaces. An address is
+# "~", a network address "~ip"; links are gone.
 _PHRASES: dict[Topic, tuple[str, ...]] = {
-    Topic.RECEIVER_BUSY: (r"\breceiv\w+ (e?-?mail |messages )?(too|at a rate)",),
-    Topic.QUOTA: (
-        r"\b(send(ing)?|daily|hourly|monthly|outgoing|outbound|relay\w*|submission) (\w+ ){0,2}(quota|limit|rate)",
-        r"\b(rate|frequency|throughput)[- ]?limit",
-        r"\bmessage (rate|count)|\bthrottl|\bunusual (sending|rate|amount)",
-        r"\bfrequen\w+ limit|\blimit\w* .{0,20}\bfrequen",
-        r"\btoo (many|much) (messages|e?-?mails?\b|connections|requests|login)",
-        r"\btoo many \w+ (recipients|users|addresses)",
-        r"\bsending (is |was |has been )?(suspended|paused|disabled|blocked|stopped)",
-        r"\b(sending|account) .{0,20}(suspended|paused|disabled|blocked) for\b|\bsuspended for (this|your) account",
-        r"\byour account|\b(insufficient|maximum|no) credits",
+    Topic.GAVE_UP: (
+        r"\bmessage (has )?expired|\bretry time(out)?\b|\bqueue (time|expired|too long)|\bin the queue too long",
+        r"\bfailing for a long time|\bdelivery (time|timeout) ?(expired|out)?\b|\bnot going to try again",
+        r"\bconnect\w* (to \S+ )?(timed? ?out|reset)|\bconnection (was )?(closed|lost)|\bclosed (the )?connection",
+        r"\bno route to host|\bhosts? (is |was )?(unreachable|not responding)",
+        r"\b(could|can) ?not (establish|connect)|\bnot able to establish",
+        r"\bdns (query|lookup) (failed|failure|error)",
     ),
-    Topic.FULL: (
-        r"\bover ?quota|\bquota ?(is |was |has been )?(exceeded|full|reached)",
-        r"\bexceed\w* .{0,30}(quota|storage|mailbox)",
-        r"\b(insufficient|not enough|no|out of|lack of) ((system|disk|mail|mailbox|free) )*(storage|space|quota)",
-        r"\b(mail ?box|inbox|mail ?folder|storage|user|account|recipient)\b.{0,40}\b(full|exceed\w*)\b",
-        r"\bfull (mail|in)box|\b(mail ?box|storage) .{0,20}(limit|quota)",
-        r"postfach .{0,20}voll|bo[iî]te .{0,20}pleine|casella .{0,20}piena|buz[oó]n .{0,20}lleno|caixa .{0,20}cheia",
+    Topic.RECEIVER_BUSY: (
+        r"\breceiv\w+ (e?-?mail |messages )?(too|at a rate)|\breceive limit|\brecipient ?rate ?limit",
+        r"\b(recipient|mailbox|user)\b.{0,20}\b(receiv|exceed)\w* .{0,60}\b(receive|too (much|many) e?-?mail)",
+        r"\bfrequency of receiving|\bexceeding receiving limits",
+    ),
+    Topic.FORM: (
+        r"\brfc ?-?(822|2822|5322|2047|2045|2046)\b|\bnot (\w+ )?rfc[- ]compliant|\bmalformed|\bduplicate headers?",
+        r"\bmissing (a )?(valid )?[\w-]*:? ?(address in (the )?from|message-id|date|from|to|subject)\b",
+        r"\bmultiple addresses in from|\bno from: header|\bbare (lf|cr|line ?feed)|\bline (is )?too long",
+        r"\bline length|\bhop count|\btoo many (hops|received)|\b\d+ hops\b|\bmail loop|\bmessage is looping",
+        r"\brouting loop|\bdt:sp[a-z]\b|\bunsupported (charset|content)|\b8-?bit (data|header|mime)|\bencoded-word",
     ),
     Topic.TOO_BIG: (
-        r"\btoo (large|big)\b|\b(message|mail|content|data) (is )?too long",
-        r"\b(size|length) (limit|exceed)|\bexceed\w* .{0,30}\b(size|length)\b",
-        r"\bmax\w* (allowed )?(message |mail )?(size|length)\b",
+        r"(?<!mailbox )\b(size|length) (limit|exceed)",
+        r"(?<!mailbox )(?<!quota )\bexceed\w* .{0,30}\b(message )?(size|length)\b",
+        r"\b(message|mail|content|data|attachment|header)s?( file)? (is )?too (long|large|big)\b|\bfile too large",
+        r"\b(message|mail|e-?mail) (size|length)\b|\bmax\w* (allowed )?(message |mail )(size|length)\b",
+        r"\btaille .{0,20}message|\bnachricht .{0,20}(zu gro|gr(ö|oe)ße|gr(ö|oe)sse)",
+    ),
+    Topic.QUOTA: (
+        r"\b(send(ing)?|daily|hourly|monthly|outgoing|outbound|relay\w*|submission) (\w+ ){0,2}(quota|limit|rate)",
+        r"\b(rate|frequency|throughput)[- ]?limit|\brate (is )?exceed|\bexceed\w* .{0,20}\brate\b",
+        r"\bmessage (rate|count)|\bthrottl|\bunusual (sending|rate|amount)|\bmax (emails|defers) ",
+        r"\bfrequen\w+ limit|\blimit\w* .{0,20}\bfrequen|\bper (hour|day|minute)\b.{0,30}\b(allowed|limit|exceed)",
+        rf"\btoo (many|much) (\w+ )?{_SENT}\b(?! (in|on) (the|this|your|h))",
+        r"\btoo many \w+ (recipients|users|addresses)",
+        r"\bsending (is |was |has been )?(suspended|paused|disabled|blocked|stopped|denied)",
+        r"\b(sending|account) .{0,20}(suspended|paused|disabled|blocked) for\b|\bsuspended for (this|your) account",
+        r"\boutgoing (mail|e-?mail|messages?)\b.{0,60}\b(suspend|disab|block|not allow)|\byour account",
+        r"\b(insufficient|maximum|no) credits|\bsandbox\b|\btest purposes|\btenant has exceeded",
+        r"\bexceeded (permitted|your|the (allowed|maximum|max)) .{0,30}(limits?|number|messages|emails"
+        r"|recipients|connections)",
+    ),
+    Topic.FULL: (
+        r"\bover[- ]?(disk |storage |the |their |h(is|er) |allowed |maximum ){0,3}quota|\bquota is over",
+        r"\bquotas? (is |was |has been )?(exceed\w*|full|reached|violation)|\boverquota",
+        r"\bexceed\w* .{0,30}(quota|storage|mailbox)|\boverdrawn|\bspace (has|is) (been )?used",
+        r"\b(insufficient|not enough|no|out of|lack of|not sufficient) ((system|disk|mail|mailbox|free"
+        r"|storage) )*(storage|space|quota|room|diskspace)",
+        r"\b(mail ?box|inbox|mail ?folder|maildir|storage|user|account|recipient)\b.{0,40}\b(full|exceed\w*)\b",
+        r"\bfull (mail|in)box|\b(mail ?box|storage|account) .{0,20}(limit|quota)|\btoo many messages (in|on) ",
+        r"\bmailbox (is )?(too large|over)|\bdisk (is )?full|\bno space left|\bexceeds allowed message count",
+        r"postfach .{0,30}(voll|f(ü|ue)llt)|speicher\w* .{0,40}((ü|ue)berschritten|ersch(ö|oe)pft)",
+        r"bo[iî]te .{0,20}pleine|casella .{0,20}piena|buz[oó]n .{0,20}llen[oa]|caixa .{0,20}cheia|quota d[eé]pass",
+        r"skrzynka .{0,20}pe[lł]na|mailbox .{0,10}\bvol\b|perepolnen",
+        r"переполнен|превышен\w* .{0,20}квот|容量(已)?满|已满|空间不足|容量不足|いっぱい",
     ),
     Topic.RESTRICTED: (
-        r"\bresolver\.rst\b",
-        r"\bto (this|the|that) (recipient|user|group|list|distribution)\b",
+        r"\bmay not exist|\bresolver\.rst\b",
+        r"\bsender not authenticated for|\bauthenticated for (group|mailbox|public folder)",
+        r"\bto (this|the|that) (recipient|user|group|list|distribution|mailing list)\b",
         r"\b(allowed|approved|accepted|safe)[- ]senders?\b|\bblocked by (the )?(recipient|user)",
-        r"\b(recipient|user|group|list)\b.{0,30}(only accepts|does not accept|refuses (mail|messages))",
+        r"\brejected by recipients?\b",
+        r"\b(recipient|user|group|list)\b.{0,30}(only accept\w*|does not accept|refuses (mail|messages|to accept))",
+        r"\bonly accepting mail from|\bmembers?[- ]only|\bnot (a )?(subscribed|member)|\bclosed mailing list",
+        r"\bnot allowed to post|\buser (entry|domain entry)\b|\brecipient preferences|\buser rules|\bprivate list",
+        r"\bbecause the sender is not on|\bmailbox access for",
     ),
     Topic.SENDER: (
-        r"\b(spf|dkim|dmarc)\b",
-        r"\bsender('s)? (e-?mail |mail )?(address|domain|policy|verif|id\b|is |was |not )",
-        r"\bsender (rejected|refused|denied|blocked|unknown|invalid)",
-        r"\b(invalid|bad|unknown|unverified|unauthori[sz]ed|forged) sender",
-        r"\bdomain of (the )?sender|\b(sending|your|unregistered) domain|\breturn[- ]path",
-        r"\benvelope[- ](sender|from)\b|\bsend(ing)? (as|on behalf)\b|\bas this sender",
-        r"\bfrom[: ]+(header|address|domain)\b|\b(header|5322)\.?[- ]?from\b",
-        r"\b(address|domain|identit\w+|e-?mail)( \w+)?( is| are| has| have)? not( been)? "
-        r"(verified|authori[sz]ed|confirmed)",
-        r"\bunverified (domain|identit)|\bnot (allowed|authori[sz]ed|permitted) to send",
+        r"\b(spf|dkim|dmarc|domainkeys|sender policy framework)\b|openspf",
+        r"\bsender('s)? (e-?mail |mail )?(address|domain|policy|verif|id\b|is |was |not |invalid)",
+        r"\bsender (rejected|refused|denied|blocked|unknown|invalid|blacklist|verify|does not exist|not found)",
+        r"\b(invalid|bad|unknown|unverified|unauthori[sz]ed|forged|fake|null|banned) sender",
+        r"\bdomain of (the )?sender|\b(sending|your|unregistered|mail ?from) domain|\breturn[- ]path",
+        r"\benvelope[- ](sender|from)\b|\bsend(ing)? (as|on behalf)\b|\bas this sender|\bfrom ~ not|\bfrom: domain",
+        r"\b(return|reply|from|your)( e-?mail)? address|\boriginator|\bmail ?from:? ?\W?~(?!ip)",
+        r"\bfrom[: ]+(header|address|domain)\b|\b(header|5322)\.?[- ]?from\b|\bemetteur invalide",
+        r"\b(address|domain|identit\w+|e-?mail)( \w+)?( is| are| has| have)? not( been)? (verified"
+        r"|authori[sz]ed|confirmed)",
+        r"\bunverified (domain|identit)|\bnot (allowed|authori[sz]ed|permitted) to send|\bverified sender|\bcallout",
+        r"\boutbound sender|\bsuspected spam (sender|ip)|\bspoof",
     ),
     Topic.LOGIN: (
-        r"\b(un)?authenticat|\bauth (is )?(required|failed)|\bnot logged|\blog ?in\b|\bcredentials\b|\bpassword",
+        r"\b(un)?authenticat|\bauthentification|\bauth (is )?(required|failed)|\bnot logged",
+        r"\blog ?in\b(?! to enable)|\bcredentials\b|\bpassword",
         r"\brelay\w*\b.{0,20}(denied|not|prohibit|forbid|disabled|refused|rejected)",
-        r"\b(unable|not|cannot|no)( \w+){0,3} relay|\brcpthosts|\bforwarding .{0,30}disabled",
-        r"\bstart ?tls|\b(tls|encryption) (is )?(required|needed)|\bnot authori[sz]ed to\b",
+        r"\b(unable|not|cannot|no)( \w+){0,3} relay|\brcpthosts|\bforwarding .{0,30}disabled|\bhandle mail for",
+        r"\bstart ?tls|\b(tls|encryption) (is )?(required|needed)|\brequires (encryption|tls|high)|\bover a tls",
+        r"\bnot authori[sz]ed to\b|\bwithout encryption|\byou are not an?\b",
+        r"\bnot an? (authori[sz]ed|registered|trusted)|\bcertificate",
     ),
     Topic.ADDRESS: (
-        r"\b(black|block|deny|ip)[- ]?list|\blisted (at|in|by|on|with)\b|\bblocked using|\bdelist|\breputation",
-        r"\b\w*rbl\b|dnsbl|\bspamhaus|\bspamcop|\bbarracuda|\bsorbs|\buceprotect",
+        r"\b(black|block|deny|ip)[- ]?list|\bblack listed|(?<!not )\blisted (at|in|by|on|with)\b|\bblocked using",
+        r"\bdelist|\breputation|\b\w*rbl\b|dnsbl|\bspamhaus|\bspamcop|\bbarracuda|\bsorbs|\buceprotect|\bcloudmark",
+        r"\bdue to listing|\bin the .{0,30}database",
         r"\b(your|sending|connecting|client|source|originating)( \w+)? (ip|ips|host|server|mta|network|hostname)\b",
-        r"\b(from|this|your|the) ip\b|\bfrom (this|your) (host|server|network)|\bdynamic (ip|address)",
-        r"\bip\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
-        r"\b(block|ban|reject|refus|denied)\w*.{0,30}\bips?\b",
+        r"\b(from|this|your|the|bad|black|invalid) ip\b|\bfrom (this|your) (host|server|network)",
+        r"\bdynamic (ip|address)|\bip\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
+        r"\(ip based\)|\bover ipv6|\b(block|ban|reject|refus|denied)\w*.{0,30}\bips?\b",
         r"\breverse (dns|lookup|host|entry|mapping|resol)|\br-?dns\b|\bptr\b|\bfcrdns|\b(helo|ehlo)\b",
-        r"\bnot accepting (connections|mail from|messages from)|\brefus\w+ to talk",
-        r"\bconnections? (is |was )?(refused|rejected|denied|blocked)",
-        r"\b(refus|reject|block|den[yi])\w* (mail|messages?|connections?) from",
+        r"\bname lookup failed|\bnot accepting (connections|mail from|messages from)|\brefus\w+ to talk",
+        r"\bdns (mx|a/)|\bnot allowed to connect",
+        r"\bconnections? (is |was |will )?(not )?(be )?(refused|rejected|denied|blocked|accepted|dropped)",
+        r"\b(refus|reject|block|den[yi])\w* (mail|messages?|connections?) from|\bclient host\b|\bhost network",
+        r"\b(mail|messages?) from \W?~ip",
+        r"~ip\W*(is |was |has been )?(listed|blacklist|block|ban|reject|refus|denied|found)|\brejecting open",
+        r"\bfrom (an )?unknown|\brbl\+|\b(mi|rp|wm|hl):[a-z]{3}\b|\bbloqu[eé]e? pour incident|\bcsi\b",
     ),
     Topic.LATER: (
         r"\b(try|retry)( again| it| your message| sending)* (later|in|after)\b|\bagain later|\btemporar",
         r"\bgr[ea]y ?list|\bdefer|\b(at|for) (this|the) (time|moment)\b|\bcurrently (unavailable|not)",
         r"\b(system|server|service) (is )?(too )?(busy|overload|unavailable|not available)",
-        r"\bunder (way|maintenance)|\bin progress\b|\btimed? ?out\b|\bresources?\b.{0,20}unavailable",
-        r"\btemporaire|\bvor(ü|ue)bergehend|\bsp(ä|ae)ter|\btemporal|\btempor[aâ]ne",
+        r"\bunder (way|maintenance)|\bin progress\b|\btimed? ?out\b|\bresources?\b.{0,20}unavailable|\boverload",
+        r"\btemporaire|\bvor(ü|ue)bergehend|\bsp(ä|ae)ter|\btemporal|\btempor[aâ]ne|\bm[aá]s tarde|\bmais tarde",
+        r"\bpi[uù] tardi|\bplus tard|\bp[oó][zź]niej|\bpozzhe|\bvremenno",
+        r"позже|временно|稍后|暂时|稍候",
     ),
     Topic.SPAM: (
         r"\bspam|\bvirus|\bmalware|\bphish|\bunsolicited|\bjunk|\bsuspici|\burls?\b|\b(sur|uri)bl\b",
+        r"\bbulk (e-?)?mail|\bmassmail|\bspamverdacht",
+        r"\bспам|垃圾",  # noqa: RUF001 - it is Russian
+    ),
+    Topic.HELD: (
+        rf"\b{_PERSON}\b(?!.{{0,60}}inactiv).{{0,40}}?\b(suspended|locked|blocked|frozen|hangup|on hold)\b",
+        r"\b(suspended|locked|blocked|frozen) (user|account|mail ?box|recipient)\b|\bcompte .{0,30}bloqu",
     ),
     Topic.GONE: (
-        r"\b(no|unknown|invalid|bad|non-?exist\w+|undeliverable|inactive|disabled)"
-        rf" ((such|local|valid|e-?mail|virtual|mail|destination) )*{_PERSON}\b",
-        rf"\b{_PERSON}\b.{{0,40}}?\b(unknown|no longer|invalid|disabled|inactive|suspended|deactivated|closed"
-        r"|discontinued|deleted|terminated|expired|unavailable|dormant|moved|abandoned|retired|locked|inactivity)\b",
-        rf"\b{_PERSON}\b.{{0,40}}?\bnot (be )?(found|exist|known|valid|recogni[sz]ed|listed|available|active|here|local"
-        r"|located|hosted|deliverable)\b",
-        r"\bno (such|one|mailbox)\b.{0,20}here|\bhas left\b|\bnew owner\b",
+        rf"\b(no|unknown|invalid|bad|non-?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"
+        rf"|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|or illegal|one by that) )*{_PERSON}\b",
+        rf"\b{_PERSON}\b.{{0,40}}?\b(unknown|no longer|invalid|disabled|inactive|deactivated|closed"
+        rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus|archived|misspel\w+)\b",
+        rf"\b{_PERSON}\b.{{0,40}}?\bnot (be )?(found|exist|known|valid|recogni[sz]ed|listed|here|local|located"
+        rf"|deliverable|present)\b",
+        rf"\bnot (be )?(a|an|our) (\w+ )?(known |valid |active |local |existing )?{_PERSON}\b",
+        rf"\bnot a valid (\S+ ){{0,2}}{_PERSON}\b",
+        r"\bmarked as invalid|~\W*is invalid|\bnot in .{0,10}(validrcptto|recipient (list|map|table))",
+        r"\bbadr(cpt|ecipient)to|~\W*(does not exist|not found|is no longer|unknown)|\bno recipient activity",
+        r"\bknows? (nobody|no ?one)\b|\bno (such|one|mailbox)\b.{0,20}(here|address)|\bhas left\b|\bnew owner\b|\bno longer on server",
         r"\bnot (have |hold )?(our|a|an) ([\w.]+ )?(customer|user|mailbox|account|recipient)\b",
         r"\bno longer (here|employed|with|works|valid|available|in use|exist|active)",
-        r"\b(domain|host)( name)?\b.{0,30}not (be )?(found|exist|known|valid|hosted)|\bno such domain",
-        r"\bnxdomain\b|\bnull mx\b|\b(no|resolving the) mx\b|\bunroute?able|\bbad destination\b",
-        r"destinataire .{0,20}(inconnu|invalide|inexistant)|utilisateur .{0,20}(inconnu|inexistant)|n'existe pas",
-        r"(empf(ä|ae)nger|benutzer|nutzer|adresse|postfach) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert)",
-        r"existiert nicht|nicht (gefunden|vorhanden|bekannt)|no existe|n[aã]o existe|non esiste|in(es|ex)istente",
-        r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}"
-        r"(descon|scono|inv[aá]lid)",
+        r"\bnot (in|present in) .{0,10}directory",
+        r"\b(domain|host)( name)?\b.{0,30}not (be )?(found|exist|known|valid)|\bno such domain",
+        r"\bunknown (host|domain)|\bhost (is )?unknown|\bno mail hosts|\bno-domain\b|\bunknown local[- ]?part",
+        r"\brecip(ient)?not ?found|\bnxdomain\b|\bnull ?mx\b|\b(no|resolving the) mx\b|\bunroute?able",
+        r"\bbad destination\b|\bbad address syntax|destinataire .{0,20}(inconnu|invalide|inexistant|archiv)",
+        r"utilisateur .{0,20}(inconnu|inexistant)|n'existe (pas|plus)|adresse .{0,20}(inconnu|inexistant)",
+        r"compte .{0,20}(clos|ferm[eé]|supprim[eé]|d[eé]sactiv[eé]|inexistant)",
+        r"(empf(ä|ae)nger|benutzer|nutzer|adresse|postfach|konto) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert"
+        r"|gel(ö|oe)scht)",
+        r"existiert nicht|nicht (gefunden|vorhanden|bekannt|mehr g(ü|ue)ltig)|no existe|n[aã]o existe|non esiste",
+        r"in(es|ex)istente",
+        r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}(descon"
+        r"|scono|inv[aá]lid)",
+        r"nessun utente|nie istnieje|nie ma takiego|\bnieznany|neexistuje|bestaat niet|\bonbekend|finns inte",
+        r"findes ikke|\bukendt|\bbulunamad|\bne (su(s|sh)ch?estvuet|nai?jy?den)|\btakogo .{0,20}\bnet\b",
+        r"не (существует|найден)|нет такого|неизвестн|不存在|无此用户|没有该用户|存在しません|宛先不明",
     ),
     Topic.CONTENT: (
-        r"\bblocked\b|\bpolicy|\bpolicies|\bprohibit|\bcontent\b|\battachment|\bmalformed|\bmime\b|\bheaders?\b",
-        r"\bbare (lf|cr)\b|\bloop|\bhop count|\btoo many hops",
-        r"\b(message|mail) (was |has been |is )?(rejected|refused|not accepted)",
+        r"\bblock(ed)?\b|\bpolicy|\bpolicies|\bprohibit|\bcontent\b|\battachment|\bmime\b|\bheaders?\b|\bmailpolicy",
+        r"\bfilter|\brestricti|\brestricted|\bquarantin|\bunsafe|\bviolat|\bdetected by",
+        r"\b(message|mail) (was |has been |is )?(rejected|refused|not (accepted|allowed))|\bmail rejet",
+    ),
+    Topic.REFUSED: (
+        r"\brecipient address(es)? rejected ?: access denied",
+    ),
+    Topic.ABSENT: (
+        rf"\b{_PERSON}\b.{{0,40}}?\b(unavail?able|not (available|active|reachable)|unreachable)\b",
+        r"\bunavail?able (mail|user|recipient|address)",
     ),
 }  # fmt: skip
 _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
@@ -145,6 +231,7 @@ _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _URL = re.compile(r"\bhttps?:[^\s<>()\[\]]*", re.IGNORECASE)
 _MAILBOX = re.compile(r"[^\s<>:;,()\[\]]+@[^\s<>:;,()\[\]]+")
+_NETWORK_ADDRESS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")
 _LINK_ABOUT_US = re.compile(r"(block|black)-?list|\brbl|dnsbl|spamhaus|/ip/|[?&]ip=|\bdelist|removal", re.IGNORECASE)
 LONGEST_READ = 1000
 
@@ -153,7 +240,7 @@ def topic_of(text: str) -> Topic | None:
     """What ``text``, the words of a refusal, speaks of; None when they say nothing that is known."""
     text = text[:LONGEST_READ]
     # Addresses and links are taken out: their letters are nobody's words.
-    words = _MAILBOX.sub("~", _URL.sub(" ", text))
+    words = _NETWORK_ADDRESS.sub("~ip", _MAILBOX.sub("~", _URL.sub(" ", text)))
     words = " ".join(_CAMEL.sub(" ", words).lower().replace("’", "'").replace("n't", " not").split())
     for topic, pattern in _COMPILED.items():
         if pattern.search(words):

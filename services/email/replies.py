@@ -52,38 +52,45 @@ _LONGEST_PROVIDER_ID = 200
 _OPENING = (Stage.CONNECT, Stage.HELO, Stage.AUTH)
 
 _BY_TOPIC = {
+    Topic.GAVE_UP: Cause.TRANSIENT,
     Topic.RECEIVER_BUSY: Cause.TRANSIENT,
+    Topic.FORM: Cause.MESSAGE,
+    Topic.TOO_BIG: Cause.MESSAGE,
     Topic.QUOTA: Cause.SENDER,
     Topic.FULL: Cause.TRANSIENT,
-    Topic.TOO_BIG: Cause.MESSAGE,
     Topic.RESTRICTED: Cause.MESSAGE,
     Topic.SENDER: Cause.SENDER,
     Topic.LOGIN: Cause.SENDER,
     Topic.ADDRESS: Cause.SENDER,
     Topic.LATER: Cause.TRANSIENT,
     Topic.SPAM: Cause.MESSAGE,
+    Topic.HELD: Cause.MESSAGE,
     Topic.GONE: Cause.RECIPIENT,
+    Topic.ABSENT: Cause.RECIPIENT,
 }
-"""What the words decide by themselves; CONTENT does not, it is weaker than a status."""
+"""What the words decide by themselves; CONTENT does not, it is weaker than most statuses."""
 
 _BY_STATUS = {
-    **dict.fromkeys(("1.1", "1.2", "1.3", "1.6", "1.10", "2.1", "4.1", "4.4", "7.17", "7.18"), Cause.RECIPIENT),
+    **dict.fromkeys(("1.1", "1.2", "1.3", "1.6", "1.10", "4.1", "4.4", "7.17", "7.18"), Cause.RECIPIENT),
     **dict.fromkeys(("1.7", "1.8", "1.9", "3.5", "4.5"), Cause.SENDER),
     **dict.fromkeys(("2.2", "3.1", "3.2"), Cause.TRANSIENT),
     **dict.fromkeys(("7.3", "7.4", "7.8", "7.9", "7.11", "7.57", "7.60", "7.64", "7.139", "2.252"), Cause.SENDER),
-    **{f"7.{detail}": Cause.SENDER for detail in (*range(20, 30), *range(501, 531), *range(600, 800))},
+    **{f"7.{detail}": Cause.SENDER for detail in (*range(20, 33), *range(501, 531), *range(600, 800))},
 }
 """RFC 3463 and its registry, RFC 7293, 7372 and 7505, and the ranges in which Exchange Online refuses senders."""
 
+_WEAKER_THAN_CONTENT = ("7.3", "7.4", "7.8", "7.9", "7.11")
+_NO_ANSWER = "4.1"
+"""No answer from the host, says RFC 3463; Exchange Online says it of mailboxes that its directory does not know."""
+_OF_THE_MESSAGE = ("7.504", "7.505", "7.512")
 _TOO_BIG = ("3.4", "2.3")
 _OF_FROM = frozenset(("1.7", "1.8", "1.9", "7.20", "7.21", "7.22", "7.23", "7.24", "7.26", "7.60"))
 """Among those that blame us: the ones that mean our From address rather than login, network address or quota."""
 _CODES_OF_LOGIN = (530, 535, 538)
-_CODES_OF_RECIPIENT = (551, 556)
 
 
 def judge(stage: Stage, code: int, text: str) -> Verdict:
-    """The verdict on a reply at ``stage``; nobody's address is declared dead yet."""
+    """The verdict on a reply at ``stage``; an address is declared dead only where nothing else can be meant."""
     answer, error = str(code), f"at {stage}: {' '.join(text.split())}"
     if not 200 <= code <= 599 or 300 <= code <= 399:
         # Not a reply that SMTP knows here: after the final dot it may have meant yes.
@@ -98,13 +105,13 @@ def judge(stage: Stage, code: int, text: str) -> Verdict:
             return Delivered(provider_id=_provider_id(text), code=answer)
         case Cause.TRANSIENT:
             if code == 421 or stage in (*_OPENING, Stage.MAIL):
-                return NoVerdict(handed_over=False, code=answer, error=error)
+                return NoVerdict(handed_over=False, code=answer, error=error, refused=True)
             return Deferred(code=answer, error=error)
         case Cause.SENDER:
             return SenderBlocked("sender" if reading.blames_from() else "relay", code=answer, error=error)
         case Cause.MESSAGE | Cause.RECIPIENT:
             reason = JobReason.PAYLOAD_TOO_LARGE if reading.is_too_big() else JobReason.REJECTED
-            return Rejected(reason, code=answer, error=error)
+            return Rejected(reason, target_dead=cause is Cause.RECIPIENT, code=answer, error=error)
     assert_never(cause)
 
 
@@ -139,9 +146,16 @@ class _Reading:
             return self._cause_at_mail()
         if self.topic in _BY_TOPIC:
             return _BY_TOPIC[self.topic]
-        if self.status in _BY_STATUS:
-            return _BY_STATUS[self.status]
+        if self._status_counts():
+            return _BY_STATUS[str(self.status)]
         return self._cause_by_code()
+
+    def _status_counts(self) -> bool:
+        if self.topic is Topic.CONTENT and self.status in _WEAKER_THAN_CONTENT:
+            return False
+        if self.status == _NO_ANSWER:
+            return self.topic is Topic.REFUSED
+        return self.status in _BY_STATUS and self.status not in _OF_THE_MESSAGE
 
     def _cause_at_mail(self) -> Cause:
         # No recipient was named yet: whoever they do not know is our sender.
@@ -150,10 +164,7 @@ class _Reading:
         return Cause.TRANSIENT if self.topic in (Topic.LATER, Topic.FULL) else Cause.SENDER
 
     def _cause_by_code(self) -> Cause:
-        if self.code in _CODES_OF_LOGIN:
-            return Cause.SENDER
-        silent = self.topic is None and self.status is None
-        return Cause.RECIPIENT if silent and self.code in _CODES_OF_RECIPIENT else Cause.MESSAGE
+        return Cause.SENDER if self.code in _CODES_OF_LOGIN else Cause.MESSAGE
 
     def is_too_big(self) -> bool:
         # At MAIL, 552 answers the size that we announced (RFC 1870).

@@ -101,7 +101,7 @@ async def test_a_relay_that_is_not_there_gives_no_verdict(sink: SmtpSink) -> Non
         ("mail", Reply(552, "5.3.4 message size exceeds fixed limit"), Rejected(JobReason.PAYLOAD_TOO_LARGE)),
         ("rcpt", Reply(450, "4.7.1 greylisted"), Deferred()),
         ("rcpt", Reply(421, "4.3.2 shutting down"), NoVerdict(False, refused=True)),
-        ("rcpt", Reply(550, "5.1.1 no such user"), Rejected()),
+        ("rcpt", Reply(550, "5.1.1 no such user"), Rejected(target_dead=True)),
         ("rcpt", Reply(552, "5.2.2 mailbox full"), Deferred()),
         ("rcpt", Reply(554, "5.7.1 relay access denied"), SenderBlocked("relay")),
         ("rcpt", Reply(550, "5.7.1 SPF check failed"), SenderBlocked("sender")),
