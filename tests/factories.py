@@ -125,11 +125,11 @@ async def end_leases(database: Database) -> None:
         )
 
 
-def scoped_tenant(scope_id: int = 1, mode: Mode = Mode.LIVE) -> ScopedTenant:
+def scoped_tenant(scope_id: int = 1, mode: Mode = Mode.LIVE, tenant_id: int = 1) -> ScopedTenant:
     """A tenant that can send mail."""
     sender = EmailSender("hello@campus.example", "Campus")
     tenant = Tenant("campus", "Campus", ("en",), senders=Senders(email=sender))
-    return ScopedTenant(ScopeId(scope_id), TenantId(1), mode, 1, tenant)
+    return ScopedTenant(ScopeId(scope_id), TenantId(tenant_id), mode, 1, tenant)
 
 
 async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:

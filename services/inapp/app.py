@@ -4,6 +4,7 @@ from services.inapp.api import build_api
 from services.inapp.inbox import InboxWriter
 from shared.broker.bus import Bus
 from shared.channel import Channel
+from shared.delivery.worker import KnownTenants
 from shared.lifecycle import Heart, Part
 from shared.sealing import Sealer
 from shared.store.database import Database
@@ -11,10 +12,17 @@ from shared.web.server import http_part
 
 
 def build(
-    database: Database, bus: Bus, sealer: Sealer, *, host: str, port: int, hearts: dict[str, Heart]
+    database: Database,
+    bus: Bus,
+    tenants: KnownTenants,
+    sealer: Sealer,
+    *,
+    host: str,
+    port: int,
+    hearts: dict[str, Heart],
 ) -> list[Part]:
     """The loop and the API on ``host``:``port``; the loop's heartbeat is added to ``hearts``."""
-    writer = InboxWriter(database)
+    writer = InboxWriter(database, tenants)
     bus.on_wake(Channel.INAPP, writer.bell.ring)
     hearts["inapp"] = writer.heart
     return [Part("inapp", writer.run), http_part("inapp-http", build_api(database, sealer), host, port)]

@@ -8,11 +8,16 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 
 from shared.channel import Channel
-from shared.delivery.effect import SMALLINT_MAX
-from shared.delivery.record import log_entered
+from shared.delivery.attempt import EVENT_TYPE_HOLD
+from shared.delivery.breaker import ANY
+from shared.delivery.effect import SMALLINT_MAX, held
+from shared.delivery.pauses import Pauses
+from shared.delivery.record import log_entered, report_of
 from shared.delivery.rounds import Rounds
 from shared.delivery.wake import Doorbell, jittered
+from shared.delivery.worker import KnownTenants
 from shared.errors import StoreUnavailable
+from shared.ids import ScopeId
 from shared.job import JobReason, JobStatus
 from shared.lifecycle import Heart
 from shared.logs import get_logger
@@ -33,10 +38,13 @@ FALLBACK_LEASE = timedelta(seconds=30)
 class InboxWriter:
     """One loop over the due in-app jobs. ``bell`` is rung by the bus; a poll is the floor."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, tenants: KnownTenants) -> None:
         self.bell = Doorbell()
         self.heart = Heart()
         self._database = database
+        self._tenants = tenants
+        self._pauses = Pauses(database, Channel.INAPP)
+        self._holds_back = False
         self._rounds = Rounds(Channel.INAPP, BATCH)
         self._busy = False
         self._rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
@@ -53,14 +61,26 @@ class InboxWriter:
 
     async def _round(self) -> None:
         try:
+            await self._pauses.look()
             await self._rounds.look(self.bell, self._database)
-            self._busy = bool(await self._enter(self._rounds.shares(BATCH)))
+            self._holds_back = False
+            shares = self._rounds.shares(BATCH, {}, self._room)
+            self._busy = bool(await self._enter(shares))
         except StoreUnavailable as exc:
-            log.warning("delivery.claim_waits", channel=Channel.INAPP, error=str(exc))
+            log.debug("delivery.claim_waits", channel=Channel.INAPP, error=str(exc))
             await self.bell.wait(jittered(POLL_BUSY_SECONDS))
             return
-        if not self._rounds:
-            await self.bell.wait(jittered(POLL_BUSY_SECONDS if self._busy else POLL_IDLE_SECONDS))
+        if not shares or not self._rounds:
+            busy = self._busy or self._holds_back
+            await self.bell.wait(jittered(POLL_BUSY_SECONDS if busy else POLL_IDLE_SECONDS))
+
+    def _room(self, scope_id: ScopeId) -> int:
+        """How many jobs of the scope may be taken now."""
+        tenant = self._tenants.of_scope(scope_id)
+        if tenant is None or not self._pauses.is_paused(tenant.tenant_id):
+            return ANY
+        self._holds_back = True
+        return 0
 
     async def _enter(self, shares: list[Share]) -> list[Entered]:
         if not shares:
@@ -72,18 +92,29 @@ class InboxWriter:
         return entered
 
     async def _enter_or_one_by_one(self, shares: list[Share]) -> list[Entered]:
-        try:
-            async with self._database.hot() as pg:
-                return await enter_due(pg, shares)
-        except asyncpg.PostgresError:
-            log.exception("delivery.entries_failed", channel=Channel.INAPP)
-        # One job spoils the statement. Claimed under a lease they can be told apart, and the bad one set aside.
+        if not self._pauses.has_event_types():
+            try:
+                async with self._database.hot() as pg:
+                    return await enter_due(pg, shares)
+            except asyncpg.PostgresError:
+                log.exception("delivery.entries_failed", channel=Channel.INAPP)
+        # One job spoils the statement, or some have to wait. Claimed under a lease they can be told apart.
         async with self._database.hot() as pg:
             claims = await claim(pg, Channel.INAPP, shares, FALLBACK_LEASE, "one-by-one", suspects=True)
         entered: list[Entered] = []
+        waiting = []
         for one in claims:
-            entered += await self._enter_or_set_aside(one)
+            if self._waits(one):
+                waiting.append(report_of(one, held(one, EVENT_TYPE_HOLD)))
+            else:
+                entered += await self._enter_or_set_aside(one)
+        async with self._database.hot() as pg:
+            await settle_if_claimed(pg, Channel.INAPP, waiting)
         return entered
+
+    def _waits(self, one: Claim) -> bool:
+        tenant = self._tenants.of_scope(one.scope_id)
+        return tenant is not None and self._pauses.is_event_type_paused(tenant.tenant_id, one.event_type)
 
     async def _enter_or_set_aside(self, one: Claim) -> list[Entered]:
         try:

@@ -8,6 +8,7 @@ from shared.channel import Channel
 from shared.errors import StoreUnavailable
 from shared.ids import TenantId
 from shared.logs import get_logger
+from shared.retry import UNANSWERED_STEP
 from shared.store.database import Database
 from shared.store.pauses import (
     Pause,
@@ -34,7 +35,13 @@ CEILING = timedelta(minutes=15)
 class Pauses:
     """What is paused for the workers of ``channel``; a probe that is taken is this process's for ``probe_lasts``."""
 
-    def __init__(self, database: Database, channel: Channel, step: timedelta, probe_lasts: timedelta) -> None:
+    def __init__(
+        self,
+        database: Database,
+        channel: Channel,
+        step: timedelta = UNANSWERED_STEP,
+        probe_lasts: timedelta = UNANSWERED_STEP,
+    ) -> None:
         """``step``: the first pause after a refusal."""
         self._database = database
         self._channel = channel

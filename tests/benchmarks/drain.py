@@ -16,7 +16,8 @@ from shared.store.database import Database
 from shared.tenant import ScopedTenant
 from shared.verdict import Delivered, Verdict
 from tests.benchmarks.harness import Bench, Result, Stopwatch
-from tests.factories import create_jobs, new_job, scoped_tenant
+from tests.factories import create_jobs, new_job
+from tests.fakes.tenants import OneTenant
 
 JOBS = 40_000
 ROUNDS = 3
@@ -59,17 +60,6 @@ class AtOnce:
 
     async def close(self) -> None:
         """Nothing to give back."""
-
-
-class OneTenant:
-    """Every scope is the same tenant's."""
-
-    def __init__(self) -> None:
-        self._tenant = scoped_tenant()
-
-    def of_scope(self, _scope_id: ScopeId) -> ScopedTenant:
-        """The tenant."""
-        return self._tenant
 
 
 async def drain_noop(bench: Bench) -> Result:
@@ -162,7 +152,7 @@ async def _worker(database: Database, stop: asyncio.Event) -> None:
 
 
 async def _inbox_writer(database: Database, stop: asyncio.Event) -> None:
-    await InboxWriter(database).run(stop)
+    await InboxWriter(database, OneTenant()).run(stop)
 
 
 async def _bare(database: Database, _stop: asyncio.Event) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from shared.delivery.provider import Parcel
+from shared.delivery.provider import Held, Parcel
 from shared.tenant import ScopedTenant
 from shared.verdict import Delivered, Verdict
 
@@ -26,7 +26,7 @@ class ScriptedProvider:
         self.at_once = 0
         self.most_at_once = 0
 
-    async def send(self, parcel: Parcel) -> Verdict:
+    async def send(self, parcel: Parcel) -> Verdict | Held:
         """One attempt, remembered."""
         self.sent.append(parcel)
         self.at_once += 1
@@ -45,6 +45,22 @@ class ScriptedProvider:
 
     async def close(self) -> None:
         """Nothing to give back."""
+
+
+class CircuitProvider(ScriptedProvider):
+    """A scripted provider whose tenants' jobs all go through ``circuit``, as far as the gate lets them."""
+
+    def __init__(self, behaviour: Behaviour = deliver, circuit: str = "relay-1") -> None:
+        super().__init__(behaviour)
+        self.circuit = circuit
+
+    async def send(self, parcel: Parcel) -> Verdict | Held:
+        """One attempt, remembered unless it is held."""
+        return parcel.held_on(self.circuit) or await super().send(parcel)
+
+    def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
+        """The one circuit."""
+        return frozenset({self.circuit})
 
 
 async def never(parcel: Parcel) -> Verdict:

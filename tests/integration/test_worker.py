@@ -12,20 +12,11 @@ from shared.delivery.provider import Parcel
 from shared.delivery.worker import Worker, WorkerSettings
 from shared.ids import ScopeId
 from shared.store.database import Database
-from shared.tenant import Mode, ScopedTenant
+from shared.tenant import Mode
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
-from tests.factories import create_jobs, end_leases, new_job, scoped_tenant, until
+from tests.factories import create_jobs, end_leases, new_job, until
 from tests.fakes.provider import ScriptedProvider, never, never_after_handover
-
-
-class OneTenant:
-    """The tenants of a worker's test: every scope is the same tenant's."""
-
-    def __init__(self, mode: Mode = Mode.LIVE) -> None:
-        self.mode = mode
-
-    def of_scope(self, scope_id: ScopeId) -> ScopedTenant:
-        return scoped_tenant(scope_id, self.mode)
+from tests.fakes.tenants import OneTenant
 
 
 def settings(**changes: object) -> WorkerSettings:
@@ -187,7 +178,7 @@ async def test_a_stop_finishes_what_is_in_flight_and_loses_nothing(database: Dat
 
     await create_jobs(database, [new_job() for _ in range(5)])
     provider = ScriptedProvider(wait_for_it)
-    async with working(database, provider, slots=3) as (_, stop):
+    async with working(database, provider, slots=4) as (_, stop):  # one is kept for another scope
         await until(lambda: len(provider.sent) == 3)
         stop()
         going.set()
