@@ -65,10 +65,14 @@ async def test_row_2_ingest_dies_after_the_commit_and_before_the_publish(wired: 
     # What it had said to the broker by then never arrives.
     await wire.renew()
     assert await wired.read(event_id, "status") == "QUEUED"
+    wired.process("router").freeze()
     await wired.start("ingest")
+    await wired.until_oldest_queued(lambda seconds: seconds > 0)
+    wired.process("router").thaw()
     assert await wired.sent(event_id) == ONCE
     assert await wired.read(event_id, "announce_count") >= 1
     assert await cleo.got() == ONE_EACH
+    await wired.until_oldest_queued(lambda seconds: seconds == 0)
     await wired.harmed_none_but("ingest")
 
 

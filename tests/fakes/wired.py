@@ -1,7 +1,7 @@
 """A whole Waybill in the hands of a test that kills its processes and holds up what they say to their servers."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -185,6 +185,18 @@ class Wired:
             name: "\n".join(line for line in page.text.splitlines() if line.startswith("waybill_wakes_total"))
             for name, page in pages.items()
         }
+
+    async def until_oldest_queued(self, wanted: Callable[[float], bool]) -> None:
+        """Return once ingest says of the oldest event that nobody routed that it has waited so many seconds."""
+
+        async def told() -> bool:
+            async with httpx.AsyncClient(timeout=15) as client:
+                page = await client.get(f"{self.process('ingest').admin_url}/metrics")
+            lines = (line.split() for line in page.text.splitlines())
+            (seconds,) = (float(line[1]) for line in lines if line[:1] == ["waybill_oldest_queued_seconds"])
+            return wanted(seconds)
+
+        await eventually(told, 60)
 
     async def hanging(self, service: str, count: int = 1) -> None:
         """Return once ``count`` statements of the service's processes wait for a lock."""
