@@ -8,7 +8,7 @@ from functools import partial
 
 import asyncpg
 
-from shared.errors import StoreUnavailable
+from shared.errors import StoreConflict, StoreUnavailable
 from shared.ids import ScopeId
 from shared.logs import get_logger
 from shared.store.database import Database
@@ -85,8 +85,8 @@ class GroupCommit:
     async def _flush(self, group: list[_Waiting]) -> None:
         try:
             await self._insert(group)
-        except asyncpg.PostgresError:
-            log.exception("ingest.flush_failed", events=len(group))
+        except (asyncpg.PostgresError, StoreConflict) as exc:
+            log.warning("ingest.flush_failed", events=len(group), error=type(exc).__name__)
             for waiting in group:
                 await self._insert_alone(waiting)
         except StoreUnavailable as exc:

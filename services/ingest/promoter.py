@@ -29,7 +29,7 @@ class Promoter:
             try:
                 await self.promote()
             except StoreUnavailable as exc:
-                log.warning("promoter.waits", error=str(exc))
+                log.debug("promoter.waits", error=str(exc))
 
     async def promote(self, now: datetime | None = None) -> int:
         """How many events came due and are QUEUED now, announced as soon as they are committed."""

@@ -48,7 +48,7 @@ class Republisher:
                 if announced:
                     log.warning("republisher.announced_again", events=announced)
             except (StoreUnavailable, PublishUnconfirmed) as exc:
-                log.warning("republisher.waits", error=str(exc))
+                log.debug("republisher.waits", error=str(exc))
             await self._pause(stop)
 
     async def sweep(self, now: datetime | None = None) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -50,6 +50,8 @@ class Credentials(Generic[T]):
         except StoreUnavailable:
             if kept is None:
                 raise
+            # Looked at all the same: in an outage each attempt would wait for Postgres before it sends.
+            self._kept[tenant_id] = replace(kept, looked_at=time.monotonic())
             return kept.credential
         if kept is not None and sealed == kept.sealed:
             credential = kept.credential

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ import asyncpg
 from shared.channel import Channel
 from shared.errors import StoreUnavailable
 from shared.logs import get_logger
-from shared.store.database import Database
+from shared.store.database import Database, HotConnection
 from shared.store.settle import Report, Settled, settle_if_claimed, settle_without_attempt
 
 log = get_logger()
@@ -94,26 +95,36 @@ class Settler:
             await self._write_status_alone(report)
 
     async def _write_status_alone(self, report: Report) -> None:
+        async def write(pg: HotConnection) -> list[Settled]:
+            return await settle_without_attempt(pg, self._channel, report)
+
         try:
-            async with self._database.hot() as pg:
-                self._note(await settle_without_attempt(pg, self._channel, report))
-        except (asyncpg.PostgresError, StoreUnavailable):
+            await self._when_possible(write)
+        except asyncpg.PostgresError:
             # The lease still holds the job; when it ends, another round finds out what the row says.
             log.exception("delivery.report_lost", job=report.job_id, status=report.status)
 
     async def _write_when_possible(self, reports: list[Report]) -> None:
+        async def write(pg: HotConnection) -> list[Settled]:
+            return await settle_if_claimed(pg, self._channel, reports)
+
+        await self._when_possible(write)
+
+    async def _when_possible(self, write: Callable[[HotConnection], Awaitable[list[Settled]]]) -> None:
+        """Do ``write``, however long Postgres is away; what it says of the statement is raised."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 async with self._database.hot() as pg:
-                    self._note(await settle_if_claimed(pg, self._channel, reports))
-                self._failing = False
-                return
+                    settled = await write(pg)
+                break
             except StoreUnavailable as exc:
                 self._failing = True
-                log.warning("delivery.settle_waits", channel=self._channel, count=len(reports), error=str(exc))
+                log.debug("delivery.settle_waits", channel=self._channel, error=str(exc))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        self._failing = False
+        self._note(settled)
 
     def _note(self, settled: list[Settled]) -> None:
         for one in settled:

@@ -25,7 +25,10 @@ _BY_STATUS = {
 def answer_error(request: Request[Any, Any, Any], exc: Exception) -> Response[bytes]:
     """The answer to a ``request`` that ended in ``exc``, logged with its code."""
     found = _problem_of(request, exc)
-    if found.status >= 500:
+    if isinstance(exc, StoreUnavailable):
+        # The pool tells of the outage, once; here it would be a line for every request of it.
+        log.debug("request.failed", code=found.code, error=str(exc))
+    elif found.status >= 500:
         log.error("request.failed", code=found.code, exc_info=exc if found.code == "internal_error" else None)
     else:
         # Codes only: a pointer repeats keys of the body.
