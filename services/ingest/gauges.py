@@ -1,23 +1,29 @@
 """Says in /metrics what waits and what is paused: the first figures to look at when something is late."""
 
 import asyncio
+import itertools
 import math
 from collections import Counter
+from datetime import timedelta
 
-from shared.channel import BUILT_CHANNELS
+from shared.channel import BUILT_CHANNELS, Channel
 from shared.errors import StoreUnavailable
 from shared.lifecycle import stopped_within
 from shared.logs import get_logger
 from shared.metrics import due_jobs as due_jobs_gauge
 from shared.metrics import oldest_due_seconds, oldest_queued_seconds, pauses_standing
 from shared.metrics import queued_events as queued_events_gauge
-from shared.store.backlog import due_jobs, queued_events
-from shared.store.database import Database
+from shared.store.backlog import Backlog, due_jobs, queued_events
+from shared.store.database import Database, HotConnection
+from shared.store.discovery import EVER, RECENT
 from shared.store.pauses import PauseKind, read_pauses
 
 log = get_logger()
 
 LOOK_EVERY_SECONDS = 15.0
+WHOLE_LOOK_EVERY = 4
+"""Every fourth look, one a minute, looks back without a bound: something may have been committed late."""
+EVENTS = "events"
 
 
 class Gauges:
@@ -25,6 +31,8 @@ class Gauges:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._numbers = itertools.count()
+        self._since: dict[str, timedelta] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look until ``stop``."""
@@ -33,29 +41,35 @@ class Gauges:
                 await self.look()
             except StoreUnavailable as exc:
                 log.warning("gauges.wait", error=str(exc))
-                self._say_nothing()
+                # The last figures would say that all is well: not a number is what is known now.
+                _say(dict.fromkeys((*BUILT_CHANNELS, EVENTS), (math.nan, math.nan)), dict.fromkeys(PauseKind, math.nan))
             await stopped_within(stop, LOOK_EVERY_SECONDS)
 
     async def look(self) -> None:
         """Set every gauge to what Postgres says now. Raises StoreUnavailable."""
+        if next(self._numbers) % WHOLE_LOOK_EVERY == 0:
+            self._since.clear()
         async with self._database.hot() as pg:
-            for channel in BUILT_CHANNELS:
-                due = await due_jobs(pg, channel)
-                due_jobs_gauge.labels(channel).set(due.count)
-                oldest_due_seconds.labels(channel).set(due.oldest.total_seconds())
-            queued = await queued_events(pg)
-            queued_events_gauge.set(queued.count)
-            oldest_queued_seconds.set(queued.oldest.total_seconds())
+            backlogs = {name: await self._backlog(pg, name) for name in (*BUILT_CHANNELS, EVENTS)}
             standing = Counter(pause.key.kind for pause in await read_pauses(pg))
-            for kind in PauseKind:
-                pauses_standing.labels(kind).set(standing[kind])
+        self._since = {name: backlog.reach + RECENT for name, backlog in backlogs.items()}
+        _say(
+            {name: (backlog.count, backlog.oldest.total_seconds()) for name, backlog in backlogs.items()},
+            {kind: standing[kind] for kind in PauseKind},
+        )
 
-    def _say_nothing(self) -> None:
-        # The last figures would say that all is well: not a number is what is known now.
-        for channel in BUILT_CHANNELS:
-            due_jobs_gauge.labels(channel).set(math.nan)
-            oldest_due_seconds.labels(channel).set(math.nan)
-        queued_events_gauge.set(math.nan)
-        oldest_queued_seconds.set(math.nan)
-        for kind in PauseKind:
-            pauses_standing.labels(kind).set(math.nan)
+    async def _backlog(self, pg: HotConnection, name: str) -> Backlog:
+        since = self._since.get(name, EVER)
+        return await (queued_events(pg, since) if name == EVENTS else due_jobs(pg, Channel(name), since))
+
+
+def _say(backlogs: dict[str, tuple[float, float]], standing: dict[PauseKind, float]) -> None:
+    for channel in BUILT_CHANNELS:
+        count, oldest = backlogs[channel]
+        due_jobs_gauge.labels(channel).set(count)
+        oldest_due_seconds.labels(channel).set(oldest)
+    count, oldest = backlogs[EVENTS]
+    queued_events_gauge.set(count)
+    oldest_queued_seconds.set(oldest)
+    for kind, pauses in standing.items():
+        pauses_standing.labels(kind).set(pauses)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.ingest.announcer import Announcer
-from services.ingest.gauges import Gauges
+from services.ingest.gauges import WHOLE_LOOK_EVERY, Gauges
 from services.ingest.promoter import Promoter
 from shared.broker.local import LocalBus
 from shared.channel import Channel
@@ -18,6 +18,7 @@ from shared.store import backlog
 from shared.store.announcing import mark_announced_again
 from shared.store.backlog import due_jobs, queued_events
 from shared.store.database import Database
+from shared.store.discovery import EVER
 from shared.store.pauses import PauseKey, PauseKind, block, pause, resume
 from shared.store.routing import End, finish_if_queued
 from tests.factories import accept_events, claim_jobs, create_jobs, new_event, new_job, until
@@ -60,9 +61,9 @@ async def test_a_job_in_a_claim_still_waits_and_a_finished_one_does_not(database
     await make_due(database, 1, 3 * MINUTE)
     assert len(await claim_jobs(database)) == 1
     async with database.hot() as pg:
-        claimed = await due_jobs(pg, Channel.EMAIL)
+        claimed = await due_jobs(pg, Channel.EMAIL, EVER)
         await pg.execute("UPDATE outgoing SET status = 'SENT', finished_at = now()")
-        finished = await due_jobs(pg, Channel.EMAIL)
+        finished = await due_jobs(pg, Channel.EMAIL, EVER)
     assert (claimed.count, claimed.oldest // MINUTE) == (1, 3)
     assert (finished.count, finished.oldest) == (0, timedelta(0))
 
@@ -89,9 +90,9 @@ async def test_a_scheduled_event_waits_only_since_its_time_came(database: Databa
     send_at = datetime.now(UTC) - 2 * MINUTE
     await accept_events(database, [new_event(send_at=send_at)], send_at - timedelta(days=30))
     async with database.hot() as pg:
-        assert await queued_events(pg) == backlog.Backlog(0, timedelta(0))
+        assert (await queued_events(pg, EVER)).count == 0
         await Promoter(database, Announcer(LocalBus(), database)).promote()
-        assert (await queued_events(pg)).oldest // MINUTE == 2
+        assert (await queued_events(pg, EVER)).oldest // MINUTE == 2
 
 
 async def test_counting_stops_where_more_would_say_no_more(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +102,21 @@ async def test_counting_stops_where_more_would_say_no_more(database: Database, m
     await create_jobs(database, [new_job(scope_id=1 + n % 2) for n in range(8)])
     await accept_events(database, [new_event() for _ in range(8)])
     async with database.hot() as pg:
-        assert (await due_jobs(pg, Channel.EMAIL)).count == (await queued_events(pg)).count == 5
+        assert (await due_jobs(pg, Channel.EMAIL, EVER)).count == (await queued_events(pg, EVER)).count == 5
+
+
+async def test_a_look_goes_back_only_as_far_as_the_last_one_did_but_for_one_a_minute(database: Database) -> None:
+    gauges = Gauges(database)
+    await create_jobs(database, [new_job(scope_id=scope) for scope in (1, 2)])
+    await make_due(database, 1, 20 * MINUTE)
+    await make_due(database, 2, timedelta(0))
+    looks = []
+    for _ in range(WHOLE_LOOK_EVERY + 1):
+        await gauges.look()
+        looks.append(ages()["email"])
+        # As if its transaction had taken an hour to commit.
+        await make_due(database, 2, 60 * MINUTE)
+    assert looks == [20, 20, 20, 20, 60]
 
 
 async def test_pauses_are_counted_by_their_kind_while_they_stand(database: Database) -> None:
