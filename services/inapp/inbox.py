@@ -44,7 +44,6 @@ class InboxWriter:
         self._database = database
         self._tenants = tenants
         self._pauses = Pauses(database, Channel.INAPP)
-        self._holds_back = False
         self._rounds = Rounds(Channel.INAPP, BATCH)
         self._busy = False
         self._rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
@@ -63,24 +62,19 @@ class InboxWriter:
         try:
             await self._pauses.look()
             await self._rounds.look(self.bell, self._database)
-            self._holds_back = False
-            shares = self._rounds.shares(BATCH, {}, self._room)
-            self._busy = bool(await self._enter(shares))
+            self._busy = bool(await self._enter(self._rounds.shares(BATCH, most_of=self._room)))
         except StoreUnavailable as exc:
             log.debug("delivery.claim_waits", channel=Channel.INAPP, error=str(exc))
             await self.bell.wait(jittered(POLL_BUSY_SECONDS))
             return
-        if not shares or not self._rounds:
-            busy = self._busy or self._holds_back
+        if not self._rounds:
+            busy = self._busy or self._rounds.has_waiting
             await self.bell.wait(jittered(POLL_BUSY_SECONDS if busy else POLL_IDLE_SECONDS))
 
     def _room(self, scope_id: ScopeId) -> int:
         """How many jobs of the scope may be taken now."""
         tenant = self._tenants.of_scope(scope_id)
-        if tenant is None or not self._pauses.is_paused(tenant.tenant_id):
-            return ANY
-        self._holds_back = True
-        return 0
+        return 0 if tenant is not None and self._pauses.is_paused(tenant.tenant_id) else ANY
 
     async def _enter(self, shares: list[Share]) -> list[Entered]:
         if not shares:

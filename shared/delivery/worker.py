@@ -23,7 +23,7 @@ from shared.ids import ScopeId, TenantId
 from shared.lifecycle import Heart
 from shared.logs import get_logger
 from shared.retry import UNANSWERED_STEP
-from shared.store.claim import Claim, claim
+from shared.store.claim import Claim, claim, claim_suspect
 from shared.store.database import Database
 from shared.tenant import Mode, ScopedTenant
 
@@ -123,7 +123,8 @@ class Worker:
         self._in_flight: set[asyncio.Task[None]] = set()
         self._busy: Counter[ScopeId] = Counter()
         self._blocked: dict[TenantId, ScopedTenant] = {}
-        self._holds_back = False
+        self._suspect: Claim | None = None
+        self._sending_seconds = (settings.lease - settings.attempt_timeout - settings.margin).total_seconds()
         probe_lasts = settings.attempt_timeout + settings.margin
         self._pauses = Pauses(database, settings.channel, settings.unanswered_step * OF_THE_STEP, probe_lasts)
         self._gate = Gate(self._pauses, settings.unanswered_step, probe_lasts)
@@ -153,39 +154,48 @@ class Worker:
             await self._provider.close()
 
     async def _round(self, stop: asyncio.Event) -> None:
-        free = self._settings.slots - len(self._in_flight)
-        if free <= 0 or self._settler.is_behind:
+        if len(self._in_flight) >= self._settings.slots or self._settler.is_behind:
             await self.bell.wait(self._settings.poll_busy.total_seconds())
             return
         try:
             await self._pauses.look()
             await self._rounds.look(self.bell, self._database)
-            claimed = await self._claim(free)
+            await self._start_suspect(stop)
+            await self._start_due(stop)
         except StoreUnavailable as exc:
-            log.warning("delivery.claim_waits", channel=self._settings.channel, error=str(exc))
+            log.debug("delivery.claim_waits", channel=self._settings.channel, error=str(exc))
             await self.bell.wait(jittered(self._settings.poll_busy.total_seconds()))
             return
-        for one, deadline in claimed or ():
-            self._start(one, deadline, stop)
         await self._learn()
-        if claimed is None or not self._rounds:
+        if not self._rounds:
             await self.bell.wait(jittered(self._poll_seconds()))
 
-    async def _claim(self, free: int) -> list[tuple[Claim, float]] | None:
-        """What was claimed, each with its deadline; None when there was nothing that may be."""
+    async def _start_due(self, stop: asyncio.Event) -> None:
+        """Claim as many due jobs as there are free slots, and start them."""
         self._gate.begin_round()
-        self._holds_back = False
-        shares = self._rounds.shares(free, self._busy, self._room)
+        shares = self._rounds.shares(self._settings.slots - len(self._in_flight), self._busy, self._room)
         if not shares:
-            return None
+            return
         # Taken before the claim is sent: our clock then starts earlier than the lease, never later.
-        began = time.monotonic()
-        settings = self._settings
+        began, settings = time.monotonic(), self._settings
         async with self._database.hot() as pg:
-            claims = await claim(pg, settings.channel, shares, settings.lease, settings.name, suspects=True)
-        self._rounds.note_taken(shares, [(one.scope_id, one.lane) for one in claims])
-        deadline = began + (settings.lease - settings.attempt_timeout - settings.margin).total_seconds()
-        return [(one, deadline) for one in claims]
+            taken = await claim(pg, settings.channel, shares, settings.lease, settings.name)
+        self._rounds.note_taken(shares, [(one.scope_id, one.lane) for one in taken])
+        for one in taken:
+            self._start(one, began + self._sending_seconds, stop)
+
+    async def _start_suspect(self, stop: asyncio.Event) -> None:
+        """Claim and start a job that may have killed two workers, unless we hold one already."""
+        heads = [] if self._suspect is not None else self._rounds.suspected(self._room)
+        if not heads:
+            return
+        began, settings = time.monotonic(), self._settings
+        async with self._database.hot() as pg:
+            taken = await claim_suspect(pg, settings.channel, heads, settings.lease, settings.name)
+        self._rounds.note_suspect(heads, taken)
+        if taken is not None:
+            self._suspect = taken
+            self._start(taken, began + self._sending_seconds, stop)
 
     def _room(self, scope_id: ScopeId) -> int:
         """How many jobs of the scope may be claimed now."""
@@ -199,7 +209,6 @@ class Worker:
             room = self._gate.room(self._provider.circuits(tenant), tenant.tenant_id)
             if room < ANY:
                 self._blocked[tenant.tenant_id] = tenant
-        self._holds_back |= room < ANY
         return room
 
     async def _learn(self) -> None:
@@ -211,16 +220,18 @@ class Worker:
         task = asyncio.create_task(self._attempt(one, deadline, stop))
         self._in_flight.add(task)
         self._busy[one.scope_id] += 1
-        task.add_done_callback(partial(self._ended, one.scope_id))
+        task.add_done_callback(partial(self._ended, one))
 
     async def _attempt(self, one: Claim, deadline: float, stop: asyncio.Event) -> None:
         self._settler.submit(await attempt(one, deadline, stop, self._conditions))
 
-    def _ended(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
+    def _ended(self, one: Claim, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
-        self._busy[scope_id] -= 1
-        if not self._busy[scope_id]:
-            del self._busy[scope_id]
+        self._busy[one.scope_id] -= 1
+        if not self._busy[one.scope_id]:
+            del self._busy[one.scope_id]
+        if one is self._suspect:
+            self._suspect = None
         if not task.cancelled() and task.exception() is not None:
             # The job is not lost: its lease runs out and it is claimed again.
             log.error("delivery.attempt_broke", channel=self._settings.channel, exc_info=task.exception())
@@ -233,7 +244,7 @@ class Worker:
         return self.bell.is_awaited and not self._in_flight
 
     def _poll_seconds(self) -> float:
-        busy = bool(self._in_flight) or self._rounds.has_waiting or self._holds_back
+        busy = bool(self._in_flight) or self._rounds.has_waiting
         return (self._settings.poll_busy if busy else self._settings.poll_idle).total_seconds()
 
     async def _nudge_at(self, stop: asyncio.Event) -> None:

@@ -223,3 +223,29 @@ async def test_the_test_half_of_a_tenant_reaches_nobody(
     assert provider.sent == []
     async with database.hot() as pg:
         assert await pg.fetchval("SELECT provider FROM attempts") == "simulator"
+
+
+async def test_jobs_that_may_have_killed_two_workers_are_held_one_at_a_time(database: Database) -> None:
+    suspects = await create_jobs(database, [new_job() for _ in range(4)])
+    ids = {job.job_id for job in suspects}
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET lost = 2, claim_seq = 2, reported_seq = 2")
+    await create_jobs(database, [new_job() for _ in range(20)])
+    held: set[int] = set()
+    most_held = 0
+
+    async def hold(parcel: Parcel) -> Verdict:
+        nonlocal most_held
+        held.add(parcel.job_id)
+        most_held = max(most_held, len(held & ids))
+        await asyncio.sleep(0.05)
+        held.discard(parcel.job_id)
+        return Delivered()
+
+    provider = ScriptedProvider(hold)
+    async with working(database, provider):
+        async with asyncio.timeout(20), database.hot() as pg:
+            while await pg.fetchval("SELECT count(*) FROM outgoing WHERE status = 'SENT'") < 24:
+                await asyncio.sleep(0.02)
+    assert most_held == 1
+    assert {parcel.job_id for parcel in provider.sent if parcel.possible_duplicate} == ids
