@@ -19,7 +19,7 @@ class Permission(StrEnum):
     """What a key may be used for; the words stored in ``api_keys.permissions``."""
 
     EVENTS_WRITE = "events:write"
-    """Post events."""
+    """Post and cancel events, and retry failed jobs."""
     EVENTS_READ = "events:read"
     """Read and list events, jobs and attempts."""
     METRICS_READ = "metrics:read"
@@ -33,9 +33,13 @@ class Permission(StrEnum):
 OPERATIONS: dict[str, Permission] = {
     "post_event": Permission.EVENTS_WRITE,
     "get_event": Permission.EVENTS_READ,
+    "cancel_event": Permission.EVENTS_WRITE,
+    "cancel_events_of_ref": Permission.EVENTS_WRITE,
     "list_events": Permission.EVENTS_READ,
     "list_jobs": Permission.EVENTS_READ,
     "list_failed_jobs": Permission.EVENTS_READ,
+    "retry_job": Permission.EVENTS_WRITE,
+    "retry_failed_jobs": Permission.EVENTS_WRITE,
     "get_metrics": Permission.METRICS_READ,
     "put_push_target": Permission.RECIPIENTS_WRITE,
     "list_push_targets": Permission.RECIPIENTS_READ,

@@ -9,6 +9,7 @@ from litestar.types import ControllerRouterHandler
 
 from services.ingest.accept import Acceptor
 from services.ingest.announcer import Announcer
+from services.ingest.cancel import cancel_routes
 from services.ingest.events import event_routes
 from services.ingest.expirer import Expirer
 from services.ingest.gauges import Gauges
@@ -19,6 +20,7 @@ from services.ingest.promoter import Promoter
 from services.ingest.purger import Purger
 from services.ingest.reading import Reader
 from services.ingest.republisher import Republisher
+from services.ingest.retry import retry_routes
 from services.ingest.settings import IngestSettings
 from services.ingest.targets import target_routes
 from shared.broker.bus import Bus
@@ -55,7 +57,9 @@ def build(
         keys,
         [
             *event_routes(tenants, acceptor, reader),
+            *cancel_routes(database, within),
             *list_routes(Lister(database, within)),
+            *retry_routes(database, bus, within),
             metrics_route(reader),
             *target_routes(database, within),
         ],

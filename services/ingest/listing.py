@@ -88,7 +88,7 @@ class Lister:
         after = None if query.after is None else query.after.job_id
         async with self._database.hot(self._within) as pg, pg.transaction(isolation="repeatable_read", readonly=True):
             find = partial(find_jobs, pg, scope_id, filters)
-            sieve = None if filters.event_type is None else _sieve_jobs(pg, scope_id, filters)
+            sieve = None if filters.event_type is None else sieve_jobs(pg, scope_id, filters)
             keys, next_place = await find_page(find, lambda key: int(key.job_id), sieve, after, query.limit)
             jobs = await read_jobs(pg, scope_id, keys)
         return JobsOut(
@@ -103,8 +103,8 @@ class Lister:
         async with self._database.hot(self._within) as pg, pg.transaction(isolation="repeatable_read", readonly=True):
             find = partial(find_failed, pg, scope_id, filters)
             sieved = filters.event_type is not None or filters.reason is not None
-            sieve = _sieve_jobs(pg, scope_id, filters) if sieved else None
-            keys, next_place = await find_page(find, _place_of_failed, sieve, after, query.limit)
+            sieve = sieve_jobs(pg, scope_id, filters) if sieved else None
+            keys, next_place = await find_page(find, place_of_failed, sieve, after, query.limit)
             jobs = await read_jobs(pg, scope_id, keys)
         return JobsOut(
             [show_listed_job(job) for job in jobs],
@@ -152,7 +152,9 @@ def _sieve_events(pg: HotConnection, scope_id: ScopeId, filters: EventFilters) -
     return sieve
 
 
-def _sieve_jobs(pg: HotConnection, scope_id: ScopeId, filters: JobFilters) -> "Sieve[JobKey]":
+def sieve_jobs(pg: HotConnection, scope_id: ScopeId, filters: JobFilters) -> "Sieve[JobKey]":
+    """Lets through the jobs that ``filters`` want by reason and event type."""
+
     async def sieve(keys: Sequence[JobKey]) -> list[JobKey]:
         suitable = [key for key in keys if filters.reason in (None, key.reason)]
         if filters.event_type is None:
@@ -167,7 +169,8 @@ def _place_of_event(key: EventKey) -> EventPlace:
     return EventPlace(key.received_at, key.event_id)
 
 
-def _place_of_failed(key: JobKey) -> tuple[datetime, int]:
+def place_of_failed(key: JobKey) -> tuple[datetime, int]:
+    """Where a failed job stands in its list."""
     return key.finished_at or FIRST_INSTANT, key.job_id
 
 

@@ -15,6 +15,11 @@ from shared.web.description import takes_page
 from shared.web.query import Filter, ListQuery, P, instant_filter, read_query, text_filter, word_filter
 
 CHANNEL = word_filter("channel", "Only jobs on this channel.", Channel)
+FAILED_REASON = word_filter(
+    "reason",
+    "Only jobs that failed for this reason.",
+    [reason for reason, text in REASONS.items() if text.status is JobStatus.FAILED],
+)
 EVENT_TYPE = text_filter("event_type", "Only events of this type, and their jobs.")
 EVENT_FILTERS = (
     EVENT_TYPE,
@@ -33,11 +38,7 @@ JOB_FILTERS = (
 )
 FAILED_FILTERS = (
     CHANNEL,
-    word_filter(
-        "reason",
-        "Only jobs that failed for this reason.",
-        [reason for reason, text in REASONS.items() if text.status is JobStatus.FAILED],
-    ),
+    FAILED_REASON,
     EVENT_TYPE,
     instant_filter("failed_after", "Only jobs that failed at this instant or later."),
     instant_filter("failed_before", "Only jobs that failed before this instant."),

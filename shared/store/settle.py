@@ -73,7 +73,7 @@ judged AS MATERIALIZED (
   SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns, r.attempt_count,
          l.scope_id, l.created_at, l.accepted_at, l.status AS old_status, l.reason AS old_reason,
          (l.created_at AT TIME ZONE 'UTC')::date AS day,
-         l.tried OR (r.claim_seq > 1 AND EXISTS (
+         l.tried OR (l.claim_seq > 1 AND EXISTS (
            SELECT FROM attempts a
            WHERE a.job_id = r.job_id AND a.applied AND a.verdict <> 'lost')) AS tried,
          -- What would only come due after it has expired has failed already.

@@ -32,6 +32,13 @@ async def read_json(request: AnyRequest) -> Any:
     return parse_json(raw)
 
 
+async def read_json_if_any(request: AnyRequest) -> Any:
+    """The value in the body of ``request``, {} when it has none: for operations whose fields may all be left out."""
+    headers = request.headers
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    return await read_json(request) if has_body else {}
+
+
 def _check_media_type(request: AnyRequest) -> None:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise problem("unsupported_media_type", "The body must not be compressed.")

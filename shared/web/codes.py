@@ -48,10 +48,33 @@ PROBLEM_CODES: dict[str, ProblemCode] = {
     "event_not_found": ProblemCode(
         404, "There is no such event", "The id is none of this key's tenant and mode, or the event was purged."
     ),
+    "job_not_found": ProblemCode(
+        404, "There is no such job", "The id is none of this key's tenant and mode, or the job was purged."
+    ),
     "method_not_allowed": ProblemCode(
         405, "This address does not take this method", "The header `Allow` says which methods it takes."
     ),
     "body_too_slow": ProblemCode(408, "The body did not arrive in time", "Send the whole body within 30 seconds."),
+    "not_cancellable": ProblemCode(
+        409,
+        "Nothing of it can be cancelled",
+        "Everything has ended already, or a worker is sending it at this moment. `detail` says which.",
+    ),
+    "job_not_failed": ProblemCode(
+        409,
+        "Only a job that FAILED can be retried",
+        "The job is in another status: perhaps somebody else has retried it just now. `detail` says in which.",
+    ),
+    "job_expired": ProblemCode(
+        409,
+        "The job has expired",
+        "Retry it with `extend`: a duration from now, or an instant, until which it is of use.",
+    ),
+    "content_gone": ProblemCode(
+        409,
+        "What the job was to send is not there",
+        "Its content was purged, or never came about because the job failed at routing. Post the event again.",
+    ),
     "body_too_large": ProblemCode(413, "The body is too large", "`detail` says how large it may be."),
     "unsupported_media_type": ProblemCode(
         415, "The body must be JSON", "Send `Content-Type: application/json`, in UTF-8 and not compressed."
@@ -98,6 +121,8 @@ FIELD_CODES: dict[str, str] = {
     "timezone": "Nobody knows this time zone.",
     "instant": "This is no instant of RFC 3339 with an offset.",
     "too_far_ahead": "The instant is more than 365 days ahead.",
-    "expires_too_early": "The event would expire before it could be sent.",
+    "expires_too_early": "The event or job would expire before it could be sent.",
+    "until": "This is neither an instant of RFC 3339 with an offset nor a duration such as 2h.",
+    "no_other_address": "The recipient has no other address than the one that the job has.",
 }
 """The ``code`` of one mistake in ``errors``, and what it means."""

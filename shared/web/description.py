@@ -39,7 +39,9 @@ def describe_answers(route: HTTPRouteHandler) -> None:
     """Have the description of ``route``, which needs a key, name every problem it may answer with."""
     codes = [*KEY_CODES]
     if any("{" in path for path in route.paths):
-        codes.append("event_not_found" if "event" in str(route.operation_id) else "not_found")
+        kinds = ("event", "job")
+        found = next((kind for kind in kinds if kind in str(route.operation_id)), None)
+        codes.append("not_found" if found is None else f"{found}_not_found")
         codes.append("validation_failed")
     if issubclass(route.operation_class, _ReadsRequest):
         codes += [*route.operation_class.codes, "validation_failed"]
@@ -52,8 +54,11 @@ class _ReadsRequest(Operation):
     codes: ClassVar[tuple[str, ...]] = ()
 
 
-def takes_json(shape: type[msgspec.Struct], *more_codes: str) -> type[Operation]:
-    """The description of an operation whose body is a ``shape``; ``more_codes``: problems that only it has."""
+def takes_json(shape: type[msgspec.Struct], *more_codes: str, required: bool = True) -> type[Operation]:
+    """The description of an operation whose body is a ``shape``; ``more_codes``: problems that only it has.
+
+    Not ``required``: the body may be left out.
+    """
     _, schemas = msgspec.json.schema_components([shape], ref_template="{name}")
     schema: Any = _inline(schemas[shape.__name__], schemas)
 
@@ -63,7 +68,7 @@ def takes_json(shape: type[msgspec.Struct], *more_codes: str) -> type[Operation]
 
         def __post_init__(self) -> None:
             self.request_body = RequestBody(
-                content={"application/json": OpenAPIMediaType(schema=schema)}, required=True
+                content={"application/json": OpenAPIMediaType(schema=schema)}, required=required
             )
 
     return TakesJson

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import msgspec
 
+from shared.settings import parse_duration
+
 Instant = Annotated[datetime, msgspec.Meta(tz=True, description="RFC 3339 with an offset, e.g. 2026-12-01T14:00:00Z")]
 
 
@@ -21,6 +23,17 @@ def read_instant(value: object) -> datetime | None:
     except OverflowError:
         # Within a day of the calendar's end; which one matters to nobody.
         return (datetime.min if instant.year == 1 else datetime.max).replace(tzinfo=UTC)  # noqa: DTZ901 - what is compared with it has no zone yet
+
+
+UNTIL_WANTED = "must be a duration such as 2h, or an instant with an offset such as 2026-12-01T14:00:00Z"
+
+
+def read_until(text: str, now: datetime) -> datetime | None:
+    """The instant until which ``text`` says: one it writes itself, or as far from ``now`` as the duration it writes."""
+    try:
+        return now + parse_duration(text)
+    except ValueError:
+        return read_instant(text)
 
 
 def write_instant(instant: datetime) -> str:

@@ -1,0 +1,142 @@
+"""Retrying what FAILED by filter: portion by portion, each a transaction of its own, and bounded."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from services.ingest.listing import MICROSECOND, job_filters, place_of_failed, sieve_jobs
+from services.ingest.lists import CHANNEL, EVENT_TYPE, FAILED_REASON
+from shared.channel import Channel
+from shared.errors import FieldError
+from shared.ids import ScopeId
+from shared.logs import get_logger
+from shared.store.database import Database, HotConnection
+from shared.store.event_lists import LAST_INSTANT
+from shared.store.job_lists import JobFilters, JobKey, find_failed
+from shared.store.replay import ReplayOptions, ReplayResult, judge_replay, read_clock, replay_if_failed
+from shared.web.instant import Instant, write_instant
+
+log = get_logger()
+
+PORTION = 500
+MOST_RETRIED = 1000
+MOST_LOOKED_AT = 10_000
+WORDS = (CHANNEL, FAILED_REASON, EVENT_TYPE)
+
+
+class RetryFailedIn(Struct, forbid_unknown_fields=True):
+    """Which failed jobs to retry, by the filters of `GET /jobs/failed`, and how (see `POST /jobs/{id}/retry`).
+
+    ``dry_run``: only count them.
+    """
+
+    channel: str | None = None
+    reason: str | None = None
+    event_type: str | None = None
+    failed_after: Instant | None = None
+    failed_before: Instant | None = None
+    readdress: bool | None = None
+    extend: str | None = None
+    dry_run: bool | None = None
+
+
+class RetriedOut(Struct):
+    """How many jobs were retried, or in a dry run would be.
+
+    ``skipped`` counts those that cannot be, by ``content_gone``, ``expired`` (without `extend`), ``no_other_address``
+    (with `readdress`) and ``not_failed`` (somebody else was first). ``more``: not all were looked at. Given back,
+    ``failed_before`` selects none that fails (again) from now on.
+    """
+
+    dry_run: bool
+    count: int
+    skipped: dict[str, int]
+    more: bool
+    failed_before: str
+
+
+def read_filters(wanted: RetryFailedIn | None) -> tuple[JobFilters, list[FieldError]]:
+    """The filters that ``wanted`` names, and what is wrong with them."""
+    if wanted is None:
+        return JobFilters(), []
+    texts = {one.name: getattr(wanted, one.name) for one in WORDS}
+    values = {one.name: one.read(texts[one.name]) for one in WORDS if texts[one.name] is not None}
+    errors = [
+        FieldError(f"/{one.name}", "invalid", one.wanted(texts[one.name]))
+        for one in WORDS
+        if one.name in values and values[one.name] is None
+    ]
+    return job_filters({**values, "failed_after": wanted.failed_after, "failed_before": wanted.failed_before}), errors
+
+
+@dataclass
+class _Tally:
+    """What one request has come upon so far; ``place``: the last job it looked at."""
+
+    results: Counter[ReplayResult] = field(default_factory=Counter)
+    channels: set[Channel] = field(default_factory=set)
+    looked_at: int = 0
+    place: tuple[datetime, int] | None = None
+    more: bool = True
+
+
+async def retry_failed(
+    database: Database,
+    within: timedelta,
+    scope_id: ScopeId,
+    filters: JobFilters,
+    options: ReplayOptions,
+    *,
+    dry_run: bool,
+) -> tuple[RetriedOut, set[Channel]]:
+    """Retry what passes ``filters`` (with ``dry_run`` count it): what came of it, and the channels to wake.
+
+    Each portion is committed on its own: when Postgres goes away half-way, what was retried stays so.
+    """
+    async with database.hot(within) as pg:
+        now = await read_clock(pg)
+    if filters.finished_until == LAST_INSTANT:
+        filters = replace(filters, finished_until=now)
+    tally, most = _Tally(), MOST_LOOKED_AT if dry_run else MOST_RETRIED
+    while tally.more and tally.looked_at < MOST_LOOKED_AT and tally.results[ReplayResult.RETRIED] + PORTION <= most:
+        async with database.hot(within) as pg:
+            await _take_portion(pg, scope_id, filters, options, tally, dry_run=dry_run)
+    out = _tell(tally, filters, dry_run=dry_run)
+    if not dry_run:
+        log.info("jobs.retried", count=out.count, skipped=out.skipped, more=out.more, readdress=options.readdress)
+    return out, tally.channels
+
+
+async def _take_portion(
+    pg: HotConnection, scope_id: ScopeId, filters: JobFilters, options: ReplayOptions, tally: _Tally, *, dry_run: bool
+) -> None:
+    keys = await find_failed(pg, scope_id, filters, tally.place, PORTION)
+    wanted = await sieve_jobs(pg, scope_id, filters)(keys)
+    if dry_run:
+        tally.results.update(await judge_replay(pg, scope_id, wanted, options))
+    else:
+        await _replay(pg, scope_id, wanted, options, tally)
+    tally.more = len(keys) == PORTION
+    tally.looked_at += len(keys)
+    if keys:
+        tally.place = place_of_failed(keys[-1])
+
+
+async def _replay(
+    pg: HotConnection, scope_id: ScopeId, keys: Sequence[JobKey], options: ReplayOptions, tally: _Tally
+) -> None:
+    async with pg.transaction():
+        replayed = await replay_if_failed(pg, scope_id, keys, options)
+    tally.results.update(one.result for one in replayed)
+    tally.channels |= {one.channel for one in replayed if one.result is ReplayResult.RETRIED}
+
+
+def _tell(tally: _Tally, filters: JobFilters, *, dry_run: bool) -> RetriedOut:
+    # Several may have failed at the same instant, and only some of them may have been looked at.
+    goes_on = tally.more and tally.place is not None and not dry_run
+    before = tally.place[0] + MICROSECOND if goes_on and tally.place is not None else filters.finished_until
+    skipped = {str(result): n for result, n in tally.results.items() if result is not ReplayResult.RETRIED}
+    return RetriedOut(dry_run, tally.results[ReplayResult.RETRIED], skipped, tally.more, write_instant(before))
