@@ -52,6 +52,9 @@ async def attempt(claim: Claim, deadline: float, stop: asyncio.Event, conditions
     if early is not None:
         return report_of(claim, early)
     terms = _DEFAULT_TERMS[claim.channel] if claim.terms is None else decode_terms(claim.terms)
+    if claim.lost > 0 and terms.on_unknown == "hold":
+        # Whoever held it before may have sent it: nobody can say, and twice is worse than never.
+        return report_of(claim, failed_unsent(claim, JobReason.UNKNOWN_OUTCOME))
     tenant = conditions.tenant_of(claim.scope_id)
     if tenant is None:
         return report_of(

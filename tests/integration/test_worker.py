@@ -14,7 +14,7 @@ from shared.ids import ScopeId
 from shared.store.database import Database
 from shared.tenant import Mode
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
-from tests.factories import create_jobs, end_leases, new_job, until
+from tests.factories import claim_jobs, create_jobs, end_leases, new_job, until
 from tests.fakes.provider import ScriptedProvider, never, never_after_handover
 from tests.fakes.tenants import OneTenant
 
@@ -249,3 +249,15 @@ async def test_jobs_that_may_have_killed_two_workers_are_held_one_at_a_time(data
                 await asyncio.sleep(0.02)
     assert most_held == 1
     assert {parcel.job_id for parcel in provider.sent if parcel.possible_duplicate} == ids
+
+
+async def test_a_job_whose_worker_died_is_held_where_twice_is_worse_than_never(database: Database) -> None:
+    for on_unknown in ("hold", "resend"):
+        await create_jobs(database, [new_job(on_unknown=on_unknown)])
+    await claim_jobs(database)
+    await end_leases(database)
+    provider = ScriptedProvider()
+    async with working(database, provider):
+        await until_settled(database, 2)
+    assert await states(database) == [("FAILED", "unknown_outcome"), ("SENT", "")]
+    assert [parcel.possible_duplicate for parcel in provider.sent] == [True]
