@@ -41,7 +41,7 @@ def bench(wanted: Wanted, *, as_json: bool) -> None:
     from services.cli.benching.plan import database_pressure, slow_provider
     from services.cli.benching.site import server_at
     from services.cli.benching.svg import drawing_of
-    from services.cli.benching.terminal import plot_of, table_of
+    from services.cli.benching.terminal import plot_of, table_of, warning_of
     from shared import logs
     from shared.lifecycle import run_loop
 
@@ -57,7 +57,7 @@ def bench(wanted: Wanted, *, as_json: bool) -> None:
         run_loop(answer_all(server, experiments, wanted.workers, answers))
     console = Console(stderr=as_json, highlight=False)
     for answer in answers:
-        console.print(table_of(answer), plot_of(answer), sep="\n", end="\n\n")
+        console.print(table_of(answer), plot_of(answer), warning_of(answer), sep="\n")
         if as_json:
             print(json.dumps(answer.fields()))
     wanted.svg.write_text(drawing_of(answers), encoding="utf-8")

@@ -9,11 +9,14 @@ from tests.benchmarks.drain import drain_noop, inapp_drain
 from tests.benchmarks.harness import Bench, Result, bench, report
 from tests.benchmarks.ingest import ingest_group_commit
 from tests.benchmarks.roads import events_end_to_end, latency_rabbitmq
+from tests.benchmarks.scaling import database_pressure_scaling, slow_provider_scaling
 
 BENCHES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
     "ingest_group_commit": ingest_group_commit,
     "drain_noop": drain_noop,
     "inapp_drain": inapp_drain,
+    "slow_provider_scaling": slow_provider_scaling,
+    "database_pressure": database_pressure_scaling,
     "latency_rabbitmq": latency_rabbitmq,
     "events_end_to_end": events_end_to_end,
 }

@@ -12,7 +12,7 @@ from typing import IO
 
 from shared import logs
 from shared.store.database import Database
-from tests.fakes.postgres import Databases, throw_away_server
+from shared.store.scratch import ScratchDatabases, Server, throw_away_server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,8 +23,9 @@ Result = dict[str, object]
 class Bench:
     """Where one run of benchmarks works: ``databases`` on a durable server, ``folder`` for what processes print."""
 
-    def __init__(self, databases: Databases, folder: Path, terminal: IO[str]) -> None:
-        self.databases = databases
+    def __init__(self, server: Server, folder: Path, terminal: IO[str]) -> None:
+        self.server = server
+        self.databases = ScratchDatabases(server.url)
         self.folder = folder
         self._terminal = terminal
 
@@ -60,10 +61,10 @@ def quiet_logs(folder: Path) -> Iterator[IO[str]]:
 async def bench() -> AsyncIterator[Bench]:
     """A place to measure in, on a Postgres that waits for the disk at every commit."""
     with tempfile.TemporaryDirectory() as folder, quiet_logs(Path(folder)) as terminal:
-        with throw_away_server(ROOT / ".waybill", durable=True) as url:
-            databases = Databases(url)
-            await databases.make_template()
-            yield Bench(databases, Path(folder), terminal)
+        with throw_away_server(ROOT / ".waybill", "bench-postgres-", durable=True) as server:
+            place = Bench(server, Path(folder), terminal)
+            await place.databases.make_template()
+            yield place
 
 
 def report(result: Result) -> None:

@@ -13,19 +13,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from services.cli.bench import workers_in
-from services.cli.benching.cpu import seconds_of, tree_cpu_seconds
+from services.cli.benching.cpu import machine_cpu_seconds, seconds_of, tree_cpu_seconds
 from services.cli.benching.figures import Answer, Run, count_duplicates, steady_rate
 from services.cli.benching.plan import database_pressure, slow_provider
 from services.cli.benching.svg import drawing_of, step_for
-from services.cli.benching.terminal import bar
+from services.cli.benching.terminal import bar, warning_of
 from services.cli.exits import UsageMistake
 
 SLOW = slow_provider(timedelta(milliseconds=100))
 
 
-def run(workers: int, rate: float, *, worker_cpu: float = 1.0, postgres_cpu: float | None = 3.0) -> Run:
-    """A run of 1,000 jobs."""
-    return Run(workers, 1_000, rate, 4.0, worker_cpu, postgres_cpu, 0)
+def run(workers: int, rate: float, *, postgres_cpu: float | None = 3.0, machine_cpu: float | None = 4.4) -> Run:
+    """A run of 1,000 jobs in 4 s, which took the workers 1 s of CPU."""
+    return Run(workers, 1_000, rate, 4.0, 1.0, postgres_cpu, machine_cpu, 0)
 
 
 def waves(count: int, wave: int, every: float) -> list[float]:
@@ -66,9 +66,23 @@ def test_without_a_run_of_one_the_fewest_processes_are_the_measure() -> None:
 
 
 def test_cpu_is_told_per_job_with_the_share_of_postgres() -> None:
-    measured = run(1, 250, worker_cpu=1.0, postgres_cpu=3.0)
+    measured = run(1, 250)
     assert (measured.worker_ms_per_job, measured.postgres_ms_per_job) == (1.0, 3.0)
     assert measured.postgres_share == 0.75
+
+
+def test_much_other_work_on_the_machine_is_said() -> None:
+    quiet, busy = run(1, 250), run(1, 250, machine_cpu=10.0)
+    assert (quiet.other_cores, busy.other_cores) == pytest.approx((0.1, 1.5))
+    assert warning_of(Answer(SLOW, [quiet])) == ""
+    assert "up to 1.5 cores" in warning_of(Answer(SLOW, [quiet, busy]))
+    assert warning_of(Answer(SLOW, [run(1, 250, machine_cpu=None)])) == ""
+
+
+def test_the_cpu_of_the_machine_is_more_than_ours(tmp_path: Path) -> None:
+    assert machine_cpu_seconds(tmp_path) is None
+    told = machine_cpu_seconds()
+    assert told is None or told >= time.process_time()
 
 
 def test_the_cpu_of_a_postgres_elsewhere_is_not_made_up() -> None:

@@ -1,4 +1,4 @@
-"""The CPU time of a server's processes: /proc on Linux, ps elsewhere."""
+"""The CPU time of a server's processes, and of the whole machine: /proc on Linux, ps elsewhere."""
 
 import os
 import subprocess
@@ -16,6 +16,17 @@ def tree_cpu_seconds(root: int, proc: Path = Path("/proc")) -> float | None:
     """
     spent = list(_from_proc(root, proc) if (proc / "self" / "stat").exists() else _from_ps(root))
     return sum(spent) if spent else None
+
+
+def machine_cpu_seconds(proc: Path = Path("/proc")) -> float | None:
+    """CPU seconds that anybody on this machine has used so far, or None when the system does not tell."""
+    try:
+        first, *_ = (proc / "stat").read_text().splitlines()
+    except OSError:
+        return None
+    # cpu user nice system idle iowait irq softirq steal …
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (int(field) for field in first.split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _from_proc(root: int, proc: Path) -> Iterator[float]:

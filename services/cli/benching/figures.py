@@ -12,7 +12,8 @@ class Run:
     """One run: ``jobs`` drained by ``workers`` processes.
 
     ``rate`` is jobs a second in the steady part, ``seconds`` the whole from start to the last job recorded.
-    ``postgres_cpu`` None: its processes are not ours to see. ``duplicates``: jobs given to the provider again.
+    ``postgres_cpu`` None: its processes are not ours to see; ``machine_cpu`` (of everybody here) likewise.
+    ``duplicates``: jobs given to the provider again.
     """
 
     workers: int
@@ -21,6 +22,7 @@ class Run:
     seconds: float
     worker_cpu: float
     postgres_cpu: float | None
+    machine_cpu: float | None
     duplicates: int
 
     @property
@@ -39,6 +41,13 @@ class Run:
         if self.postgres_cpu is None or not self.postgres_cpu + self.worker_cpu:
             return None
         return self.postgres_cpu / (self.postgres_cpu + self.worker_cpu)
+
+    @property
+    def other_cores(self) -> float | None:
+        """How many cores other work on this machine took meanwhile: a figure measured beside much of it is too low."""
+        if self.machine_cpu is None or self.postgres_cpu is None:
+            return None
+        return max(self.machine_cpu - self.worker_cpu - self.postgres_cpu, 0) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class Answer:
             "worker_cpu_ms_per_job": round(run.worker_ms_per_job, 4),
             "postgres_cpu_ms_per_job": _rounded(run.postgres_ms_per_job, 4),
             "postgres_share": _rounded(run.postgres_share, 3),
+            "other_cores": _rounded(run.other_cores, 2),
             "duplicates": run.duplicates,
         }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.cli.benching.backlog import CHANNEL, fill
-from services.cli.benching.cpu import tree_cpu_seconds
+from services.cli.benching.cpu import machine_cpu_seconds, tree_cpu_seconds
 from services.cli.benching.figures import Run, count_duplicates, steady_rate
 from services.cli.benching.plan import Experiment
 from services.cli.benching.team import Team, team
@@ -52,10 +52,11 @@ async def measure(site: Site, experiment: Experiment, workers: int, tell: Tell) 
         try:
             await fill(database, jobs, durable_start=site.postgres_pid is not None)
             await processes.ready(Order(url, experiment.slots, experiment.provider.total_seconds()))
-            cpu_before, began = site.postgres_cpu(), time.monotonic()
+            postgres, machine, began = site.postgres_cpu(), machine_cpu_seconds(), time.monotonic()
             processes.go()
             await _until_sent(database, jobs, processes, tell)
-            seconds, cpu_after = time.monotonic() - began, site.postgres_cpu()
+            seconds = time.monotonic() - began
+            postgres, machine = _since(postgres, site.postgres_cpu()), _since(machine, machine_cpu_seconds())
             reports = await processes.finish()
             async with database.hot() as pg:
                 finished = await finish_times(pg, CHANNEL)
@@ -67,7 +68,8 @@ async def measure(site: Site, experiment: Experiment, workers: int, tell: Tell) 
         steady_rate(finished, experiment.wave(workers), seconds),
         seconds,
         sum(report.cpu_seconds for report in reports),
-        None if cpu_before is None or cpu_after is None else cpu_after - cpu_before,
+        postgres,
+        machine,
         count_duplicates(report.given for report in reports),
     )
 
@@ -87,3 +89,7 @@ async def _until_sent(database: Database, jobs: int, processes: Team, tell: Tell
                 f"nothing was sent for {STALL_SECONDS:g} s, {done} of {jobs} jobs are done; the last thing a worker"
                 f" said: {processes.last_words()}"
             )
+
+
+def _since(before: float | None, now: float | None) -> float | None:
+    return None if before is None or now is None else now - before

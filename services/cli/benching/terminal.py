@@ -10,6 +10,7 @@ BAR_WIDTH = 48
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _IDEAL = "┊"
 UNKNOWN = "not known"
+BUSY_CORES = 0.3
 _HEADINGS = (
     "processes",
     "jobs/s",
@@ -43,6 +44,14 @@ def _cells(answer: Answer, run: Run) -> list[str]:
         UNKNOWN if share is None else f"{share:.0%}",
         str(run.duplicates),
     ]
+
+
+def warning_of(answer: Answer) -> str:
+    """What makes the figures doubtful, or '' when nothing is known to."""
+    busiest = max((run.other_cores or 0 for run in answer.runs), default=0)
+    if busiest < BUSY_CORES:
+        return ""
+    return f"Other work took up to {busiest:.1f} cores meanwhile: measure again on a quiet machine."
 
 
 def plot_of(answer: Answer) -> Text:
