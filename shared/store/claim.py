@@ -120,7 +120,8 @@ picked AS MATERIALIZED (
 PICK = _pick("true")
 """The CTE ``picked``: due jobs, suspects among them, at most each share's quota."""
 
-# Suspects are looked for among the oldest jobs without a lock, and judged again under it.
+# Suspects are looked for among the oldest jobs without a lock, and judged again under it. PENDING is spelt by what it
+# implies there: it would invite the planner to go through an index of all that are.
 _PICK_SUSPECT = f"""{_WANTED},
 picked AS MATERIALIZED (
   SELECT o.job_id
@@ -136,7 +137,7 @@ picked AS MATERIALIZED (
         ORDER BY o.due_at, o.job_id
         LIMIT w.quota) j
       WHERE j.suspect))
-    AND o.status = 'PENDING'
+    AND o.finished_at IS NULL
     AND o.due_at <= now()
     AND o.claimed_until < now()
     AND {SUSPECT}
