@@ -38,14 +38,14 @@ class Lookout:
         self._recent.next_at = 0.0
 
     def low_of(self, key: LaneKey) -> datetime | None:
-        """Where a claim of the lane is to begin, None when nothing in it is known to be older than five minutes."""
+        """Where a claim of the lane is to begin, None when nothing is known of what is due in it."""
         head = self._known.get(key)
         return head.low if head else None
 
-    async def find(self, database: Database) -> list[Head]:
-        """Heads of lanes with due jobs, [] when it is not yet time to look again."""
+    async def find(self, database: Database) -> list[Head] | None:
+        """Heads of lanes with due jobs, some of them twice; None when it is not yet time to look again."""
         if not self._recent.is_due:
-            return []
+            return None
         try:
             found = await self._find_recent(database)
         except StoreUnavailable:

@@ -47,11 +47,11 @@ class Rounds:
                 self._add((scope_id, lane))
         if bell.take_anywhere():
             self._lookout.hurry()
-        for head in await self._lookout.find(database):
-            self._add(head.key)
-            self._suspected.pop(head.key, None)
-            if head.suspect:
-                self._suspected[head.key] = head
+        found = await self._lookout.find(database)
+        if found is not None:
+            for head in found:
+                self._add(head.key)
+            self._suspected = {head.key: head for head in found if head.suspect}
 
     def _add(self, key: LaneKey) -> None:
         self._dealer.add(key)

@@ -17,10 +17,12 @@ from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK
 
 MARGIN = "interval '5 minutes'"
-"""The SQL of how far behind a lane's oldest job its next look begins: a job may commit this long after it came due."""
+"""The SQL of how far back a claim begins that knows nothing of a lane's oldest job."""
 SUSPECT_WINDOW = 200
 """How many of a lane's oldest jobs are searched for a suspect: claims take the oldest first and step over suspects,
 so that these soon are the oldest, and no search goes through a whole backlog."""
+MAY_HAVE_SENT = "(a.verdict = 'lost' OR a.reason = 'after_handover')"
+"""The SQL of whether attempt ``a`` may have sent its job without anybody's having heard of it."""
 
 
 LaneKey: TypeAlias = tuple[ScopeId, Lane]
@@ -59,6 +61,7 @@ class Claim:
 
     ``unanswered``, ``unknowns``, ``lost`` and ``attempts`` are as the claim found them (``lost`` includes the
     claim before this one if it vanished). ``event_type`` to ``body`` are None when the content was purged.
+    ``may_repeat``: an attempt of old may have sent it, also one that those counts have forgotten.
     """
 
     job_id: JobId
@@ -78,6 +81,7 @@ class Claim:
     recipient_id: str | None
     terms: str | None
     body: str | None
+    may_repeat: bool = False
 
 
 SUSPECT = "o.lost + (o.claim_seq > o.reported_seq AND o.claimed_until < now())::int >= 2"
@@ -174,7 +178,10 @@ delta AS (
   JOIN taken t USING (job_id)
 ),
 counted AS ({COUNT_WORK})
-SELECT t.*, c.event_type, c.recipient_id, c.terms, c.body
+SELECT t.*, c.event_type, c.recipient_id, c.terms, c.body,
+       -- After a replay the counters say nothing of what was before: the attempts do.
+       t.claim_seq > 1 AND EXISTS (
+         SELECT FROM attempts a WHERE a.job_id = t.job_id AND {MAY_HAVE_SENT}) AS may_repeat
 FROM taken t
 LEFT JOIN content c USING (job_id)
 ORDER BY t.job_id
@@ -245,4 +252,5 @@ def _read(channel: Channel, row: asyncpg.Record) -> Claim:
         recipient_id=row["recipient_id"],
         terms=row["terms"],
         body=row["body"],
+        may_repeat=row["may_repeat"],
     )

@@ -12,13 +12,18 @@ import asyncpg
 from shared.channel import Channel
 from shared.ids import ScopeId
 from shared.job import Lane
-from shared.store.claim import MARGIN, SUSPECT, Head
+from shared.store.claim import SUSPECT, Head
 from shared.store.database import HotConnection
 
 HEADS_LIMIT = 500
 """How many heads one look returns at most."""
 RECENT = timedelta(minutes=5)
-"""As far back as a look may go that knows of nothing older; it is ``MARGIN`` of the claim."""
+"""How far back a look goes that knows of nothing older."""
+LATE = "interval '5 minutes'"
+"""The SQL of how far behind a lane's oldest job its next look begins: a job may commit this long after it came due."""
+LATE_BY_HABIT = "interval '10 seconds'"
+"""The same of a claim. What commits later is found by the next look; claims are many, and what was finished in five
+minutes under an old snapshot is much."""
 EVER = timedelta(days=36_500)
 
 # A recursive loose index scan over the scopes, in the order of the claim's index: the next scope is one probe away.
@@ -44,7 +49,7 @@ SELECT s.scope_id, l.lane, h.low, h.suspect
 FROM scopes s
 CROSS JOIN unnest('{{{",".join(str(int(lane)) for lane in Lane)}}}'::smallint[]) AS l(lane)
 CROSS JOIN LATERAL (
-  SELECT o.due_at - {MARGIN} AS low, {SUSPECT} AS suspect
+  SELECT o.due_at - {LATE_BY_HABIT} AS low, {SUSPECT} AS suspect
   FROM outgoing o
   WHERE o.channel = $1
     AND o.scope_id = s.scope_id
@@ -76,21 +81,21 @@ REVISIT = f"""
 SELECT k.scope_id, k.lane, h.low, h.suspect
 FROM unnest($2::int[], $3::smallint[], $4::timestamptz[]) AS k(scope_id, lane, low)
 CROSS JOIN LATERAL (
-  SELECT o.due_at - {MARGIN} AS low, {SUSPECT} AS suspect
+  SELECT o.due_at - {LATE_BY_HABIT} AS low, {SUSPECT} AS suspect
   FROM outgoing o
   WHERE o.channel = $1
     AND o.scope_id = k.scope_id
     AND o.lane = k.lane
     AND o.status = 'PENDING'
     AND o.due_at <= now()
-    AND o.due_at >= k.low
+    AND o.due_at >= k.low - {LATE}
   ORDER BY o.due_at, o.job_id
   LIMIT 1) h
 """
 
 
 async def revisit(pg: HotConnection, channel: Channel, heads: Sequence[Head]) -> list[Head]:
-    """Those of ``heads`` that still have due jobs, as they are now: each looked at from its own ``low`` on."""
+    """Those of ``heads`` that still have due jobs, as they are now: each looked at from a little before its ``low``."""
     return _read(
         await pg.fetch(
             REVISIT,
