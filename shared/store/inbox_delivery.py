@@ -33,8 +33,7 @@ _FINISH = f"""
 jobs AS MATERIALIZED (
   SELECT o.job_id, o.event_id, o.scope_id, o.lane, o.claim_seq + 1 AS claim_seq, o.created_at, o.accepted_at,
          (o.created_at AT TIME ZONE 'UTC')::date AS day,
-         (o.attempts > 0 OR o.unanswered > 0 OR o.unknowns > 0) AS tried,
-         c.event_type, c.recipient_id, c.body,
+         o.tried, c.event_type, c.recipient_id, c.body,
          CASE WHEN o.expires_at <= now() OR c.body IS NULL THEN 'FAILED' ELSE 'SENT' END AS status,
          CASE WHEN o.expires_at <= now() THEN 'expired' WHEN c.body IS NULL THEN 'rejected' ELSE '' END AS reason
   FROM outgoing o
@@ -67,6 +66,7 @@ settled AS (
   SET status = j.status,
       reason = j.reason,
       attempts = least(o.attempts + (j.status = 'SENT')::int, o.max_attempts),
+      tried = o.tried OR j.status = 'SENT',
       claim_seq = o.claim_seq + 1,
       reported_seq = o.claim_seq + 1,
       finished_at = now(),

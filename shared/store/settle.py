@@ -63,7 +63,7 @@ WITH reported AS (
 -- One lock order for every writer of jobs: no deadlocks.
 locked AS MATERIALIZED (
   SELECT o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.reported_seq, o.expires_at, o.created_at,
-         o.accepted_at, (o.attempts > 0 OR o.unanswered > 0 OR o.unknowns > 0) AS tried
+         o.accepted_at, o.tried
   FROM outgoing o
   WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[])
   ORDER BY o.job_id
@@ -71,11 +71,8 @@ locked AS MATERIALIZED (
 ),
 judged AS MATERIALIZED (
   SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns, r.attempt_count,
-         l.scope_id, l.created_at, l.accepted_at, l.status AS old_status, l.reason AS old_reason,
+         l.scope_id, l.created_at, l.accepted_at, l.tried, l.status AS old_status, l.reason AS old_reason,
          (l.created_at AT TIME ZONE 'UTC')::date AS day,
-         l.tried OR (l.claim_seq > 1 AND EXISTS (
-           SELECT FROM attempts a
-           WHERE a.job_id = r.job_id AND a.applied AND a.verdict <> 'lost')) AS tried,
          -- What would only come due after it has expired has failed already.
          CASE WHEN NOT e.expired THEN r.status WHEN e.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
          CASE WHEN NOT e.expired THEN r.reason WHEN e.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
@@ -104,6 +101,7 @@ settled AS (
       attempts = least(o.attempts + j.counted::int, o.max_attempts),
       unanswered = CASE WHEN j.act = 'applied' THEN j.unanswered ELSE o.unanswered END,
       unknowns = CASE WHEN j.act = 'applied' THEN j.unknowns ELSE o.unknowns END,
+      tried = o.tried OR j.attempt_count > 0,
       lane = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN o.lane | 1 ELSE o.lane END,
       reported_seq = greatest(o.reported_seq, j.claim_seq),
       due_at = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN now() + j.delay ELSE o.due_at END,
@@ -114,8 +112,7 @@ settled AS (
 )"""
 
 # An applied report is the first of its claim, so that all its attempts are new. Of any other only what it recorded is
-# counted: a report may come twice. A round is what was applied; whether it is the job's first the locked row knows,
-# or after a replay its older attempts.
+# counted: a report may come twice. A round is what was applied; whether it is the job's first the locked row knows.
 _COUNT = f"""
 -- Materialized: the join would go through all of judged for each attempt.
 others AS MATERIALIZED (

@@ -135,6 +135,7 @@ outgoing = Table(
     Column("finished_at", INSTANT),
     Column("accepted_at", INSTANT),
     Column("detail", Text),
+    _required("tried", Boolean),
     UniqueConstraint("event_id", "channel", name="outgoing_one_per_channel"),
     Index("outgoing_listed", "scope_id", "status", "reason", "job_id"),
     Index("outgoing_failed", "scope_id", "finished_at", "job_id", postgresql_where=text("status = 'FAILED'")),

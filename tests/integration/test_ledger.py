@@ -150,6 +150,19 @@ async def test_a_status_written_without_its_attempt_counts_no_attempt(database: 
     assert await ledger_mistakes(database) == []
 
 
+async def test_a_job_whose_first_attempt_could_not_be_written_is_tried_once_it_has_one(database: Database) -> None:
+    await create_jobs(database, [new_job()])
+    (claim,) = await claim_jobs(database)
+    async with database.hot() as pg:
+        await settle_without_attempt(pg, Channel.EMAIL, report(claim, Deferred()))
+    await make_due(database)
+    (again,) = await claim_jobs(database)
+    await settle(database, report(again, Delivered()))
+    figures = await delivery(database)
+    assert (figures.attempts, figures.rounds, figures.jobs_tried, figures.retries) == (1, 1, 1, 0)
+    assert await ledger_mistakes(database) == []
+
+
 async def test_a_push_counts_each_target_and_one_round(database: Database) -> None:
     await create_jobs(database, [new_job()])
     (claim,) = await claim_jobs(database)

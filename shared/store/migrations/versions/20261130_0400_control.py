@@ -36,6 +36,12 @@ CREATE TABLE pauses (
 );
 -- The sweep's: what waits behind a pause expires all the same. Not touched by claims, which stay HOT.
 CREATE INDEX outgoing_expiring ON outgoing (expires_at) WHERE status = 'PENDING';
+-- Whether a round of the job was ever written down: a replay begins all counts anew, and the job is still the same one.
+ALTER TABLE outgoing ADD COLUMN tried boolean NOT NULL DEFAULT false;
+UPDATE outgoing
+SET tried = true
+WHERE status IN ('PENDING', 'FAILED')
+  AND EXISTS (SELECT FROM attempts a WHERE a.job_id = outgoing.job_id AND a.applied AND a.verdict <> 'lost');
 -- Only the purge deletes here. It begins at the old end each time: what is dead there must not pile up.
 ALTER TABLE content SET (autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE attempts SET (autovacuum_vacuum_scale_factor = 0.02);
