@@ -8,12 +8,14 @@ import uvloop
 from tests.benchmarks.drain import drain_noop, inapp_drain
 from tests.benchmarks.harness import Bench, Result, bench, report
 from tests.benchmarks.ingest import ingest_group_commit
+from tests.benchmarks.peers import drain_beside_peers
 from tests.benchmarks.roads import events_end_to_end, latency_rabbitmq
 from tests.benchmarks.scaling import database_pressure_scaling, slow_provider_scaling
 
 BENCHES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
     "ingest_group_commit": ingest_group_commit,
     "drain_noop": drain_noop,
+    "drain_beside_peers": drain_beside_peers,
     "inapp_drain": inapp_drain,
     "slow_provider_scaling": slow_provider_scaling,
     "database_pressure": database_pressure_scaling,

@@ -68,7 +68,7 @@ async def drain_noop(bench: Bench) -> Result:
     for turn in range(ROUNDS):
         bench.say(f"drain_noop: round {turn + 1} of {ROUNDS}")
         bare.append(await _drain(bench, Channel.EMAIL, _bare))
-        full.append(await _drain(bench, Channel.EMAIL, _worker))
+        full.append(await drain_with_worker(bench))
     (rate, cpu), (limit, _) = max(full), max(bare)
     return {
         "bench": "drain_noop",
@@ -93,6 +93,11 @@ async def inapp_drain(bench: Bench) -> Result:
         "cpu_us_per_job": round(cpu),
         "rounds": [round(one) for one, _ in rates],
     }
+
+
+async def drain_with_worker(bench: Bench) -> tuple[float, float]:
+    """Jobs per second of one worker over a provider that answers at once, and our CPU in µs per job."""
+    return await _drain(bench, Channel.EMAIL, _worker)
 
 
 async def _drain(
