@@ -65,6 +65,12 @@ attempts = Counter(
     ["channel", "verdict"],
     registry=REGISTRY,
 )
+targets_removed = Counter(
+    "waybill_push_targets_removed",
+    "Push targets that are no more; why is dead (its push service said so), too_many or asked.",
+    ["why"],
+    registry=REGISTRY,
+)
 attempt_seconds = Histogram(
     "waybill_attempt_seconds",
     "Time one attempt took, by channel.",

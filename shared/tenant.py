@@ -169,10 +169,22 @@ class FcmProject:
 
 
 @dataclass(frozen=True, slots=True)
+class WebPush:
+    """How browsers are reached: ``contact`` (mailto: or https:) is whom push services may write to.
+
+    ``vapid_key`` None: the key pair is the one that ``waybill sender vapid`` made.
+    """
+
+    contact: str
+    vapid_key: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PushSender:
     """How a tenant's pushes go out."""
 
     fcm: FcmProject | None = None
+    webpush: WebPush | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,14 +91,17 @@ def _build_email(ground: Ground) -> list[Part]:
 
 def _push_settings() -> list[type[Settings]]:
     from services.push.settings import PushSettings
+    from shared.settings import EndpointSettings
 
-    return [PushSettings]
+    return [PushSettings, EndpointSettings]
 
 
 def _build_push(ground: Ground) -> list[Part]:
     from services.push.accounts import OneAccount, StoredAccounts
     from services.push.app import build
     from services.push.settings import PushSettings
+    from services.push.signers import StoredVapidKeys
+    from shared.settings import EndpointSettings
 
     return build(
         load_settings(PushSettings, ground.environ),
@@ -108,6 +111,8 @@ def _build_push(ground: Ground) -> list[Part]:
         StoredAccounts(ground.database, ground.sealer)
         if ground.sinks is None
         else OneAccount(ground.sinks.service_account),
+        StoredVapidKeys(ground.database, ground.sealer),
+        load_settings(EndpointSettings, ground.environ).rules,
         worker_name=ground.worker_name(),
         hearts=ground.hearts,
     )

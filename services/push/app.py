@@ -1,14 +1,18 @@
-"""The push service as a list of parts: one claim loop over Firebase."""
+"""The push service as a list of parts: one claim loop over Firebase and the browsers' push services."""
 
 import asyncio
 
 from services.push.accounts import ServiceAccounts
 from services.push.fcm import FcmSender, load
 from services.push.provider import OF_THE_ATTEMPT, PushProvider
+from services.push.roads import Roads
 from services.push.settings import PushSettings
+from services.push.signers import VapidKeys
+from services.push.webpush import WebPushSender
 from shared.broker.bus import Bus
 from shared.channel import Channel
 from shared.delivery.worker import KnownTenants, Worker, WorkerSettings
+from shared.endpoint import EndpointRules
 from shared.lifecycle import Heart, Part
 from shared.store.database import Database
 
@@ -22,17 +26,21 @@ def build(
     bus: Bus,
     tenants: KnownTenants,
     accounts: ServiceAccounts,
+    vapid_keys: VapidKeys,
+    rules: EndpointRules,
     *,
     worker_name: str,
     hearts: dict[str, Heart],
 ) -> list[Part]:
-    """The claim loop, named ``worker_name`` in ``outgoing.claimed_by``; its heartbeat is added to ``hearts``."""
-    fcm = FcmSender(
-        connections=settings.slots * CONNECTIONS_PER_SLOT,
-        within=settings.attempt_timeout * OF_THE_ATTEMPT,
-        base_url=settings.fcm_base_url,
-    )
-    provider = PushProvider(database, accounts, fcm, attempt_timeout=settings.attempt_timeout)
+    """The claim loop, named ``worker_name`` in ``outgoing.claimed_by``; its heartbeat is added to ``hearts``.
+
+    ``rules`` say which endpoints of browsers are posted to.
+    """
+    connections, within = settings.slots * CONNECTIONS_PER_SLOT, settings.attempt_timeout * OF_THE_ATTEMPT
+    fcm = FcmSender(connections=connections, within=within, base_url=settings.fcm_base_url)
+    webpush = WebPushSender(rules, connections=connections, within=within)
+    roads = Roads(accounts, fcm, vapid_keys, webpush)
+    provider = PushProvider(database, roads, attempt_timeout=settings.attempt_timeout)
     worker = Worker(
         WorkerSettings.of(Channel.PUSH, worker_name, settings),
         database,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from services.push.fcm import FcmSender
 from services.push.message import Letter
+from services.push.roads import Road
 from shared.delivery.provider import Progress, TargetResult
 from shared.logs import get_logger
-from shared.serviceaccount import ServiceAccount
 from shared.store.ringing import TargetState
-from shared.verdict import NoVerdict, SenderBlocked, Verdict
+from shared.verdict import NoVerdict, Verdict
 
 log = get_logger()
 
@@ -28,6 +27,7 @@ class Call:
     """
 
     target: TargetState
+    road: Road
     job: Progress
     seen_at: datetime
     seen: float
@@ -35,12 +35,15 @@ class Call:
     ended: float | None = None
     handed_over: bool = False
 
-    async def run(self, fcm: FcmSender, account: ServiceAccount | SenderBlocked, letter: Letter) -> Verdict:
-        """What Firebase answered on behalf of this target's phone."""
-        if isinstance(account, SenderBlocked):
-            return account
+    @property
+    def circuit(self) -> str | None:
+        """What breaks or is paused as a whole on its way."""
+        return self.road.circuit(self.target)
+
+    async def run(self, letter: Letter) -> Verdict:
+        """What was answered on behalf of this target."""
         try:
-            return await fcm.send(account, self.target.token or "", letter, self._leaving)
+            return await self.road.ring(self.target, letter, self._leaving)
         finally:
             self.ended = time.monotonic()
 
@@ -48,7 +51,7 @@ class Call:
         """``verdict`` with when it came."""
         return TargetResult(
             self.target.target_id,
-            "fcm",
+            self.target.kind,
             verdict,
             self.seen_at + timedelta(seconds=self.began - self.seen),
             timedelta(seconds=(self.ended or time.monotonic()) - self.began),
@@ -59,15 +62,9 @@ class Call:
         self.job.handed_over = True
 
 
-async def make(
-    calls: Sequence[Call],
-    fcm: FcmSender,
-    account: ServiceAccount | SenderBlocked,
-    letter: Letter,
-    deadline: float,
-) -> tuple[TargetResult, ...]:
+async def make(calls: Sequence[Call], letter: Letter, deadline: float) -> tuple[TargetResult, ...]:
     """One result for each of ``calls``, at ``deadline`` (monotonic) or when we are cancelled at the latest."""
-    tasks = [asyncio.create_task(call.run(fcm, account, letter)) for call in calls]
+    tasks = [asyncio.create_task(call.run(letter)) for call in calls]
     code = "attempt_timeout"
     try:
         if tasks:

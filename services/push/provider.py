@@ -1,31 +1,28 @@
 """Push as the engine sees it: the entry first, then every target of the recipient at once, then one verdict."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from services.push.accounts import ServiceAccounts
 from services.push.call import Call, make
 from services.push.entry import enter_sibling
-from services.push.fcm import FcmSender
 from services.push.fold import fold
 from services.push.message import Letter
+from services.push.roads import Roads
 from services.push.targets import choose
+from shared import metrics
 from shared.channel import Channel
 from shared.content import PushContent
 from shared.delivery.provider import Folded, Held, Parcel, TargetResult
-from shared.errors import AccountUnusable, StoreUnavailable
-from shared.ids import TenantId
+from shared.errors import StoreUnavailable
 from shared.logs import get_logger
-from shared.serviceaccount import ServiceAccount
 from shared.store.database import Database
 from shared.store.ringing import Situation, TargetState, look
 from shared.store.targets import note_used
 from shared.tenant import ScopedTenant
-from shared.verdict import Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
+from shared.verdict import Delivered, NoVerdict, Rejected, Verdict
 
 log = get_logger()
 
@@ -41,14 +38,10 @@ class PushProvider:
 
     name = "push"
 
-    def __init__(
-        self, database: Database, accounts: ServiceAccounts, fcm: FcmSender, *, attempt_timeout: timedelta
-    ) -> None:
+    def __init__(self, database: Database, roads: Roads, *, attempt_timeout: timedelta) -> None:
         self._database = database
-        self._accounts = accounts
-        self._fcm = fcm
+        self._roads = roads
         self._seconds = attempt_timeout.total_seconds()
-        self._circuit_of: dict[TenantId, str] = {}
         self._noting: set[asyncio.Task[None]] = set()
 
     async def send(self, parcel: Parcel) -> Verdict | Folded:
@@ -59,33 +52,33 @@ class PushProvider:
         try:
             situation = await self._look(parcel)
             seen = time.monotonic()
-            account = await self._account(parcel.tenant.tenant_id)
+            choice = choose(situation.targets)
+            kinds = {target.kind for target in choice.ring}
+            roads = {kind: await self._roads.to(kind, parcel.tenant, situation.lives) for kind in kinds}
         except StoreUnavailable as exc:
             return NoVerdict(handed_over=False, code="store_unavailable", error=str(exc))
-        choice = choose(situation.targets)
+        calls = [Call(one, roads[one.kind], parcel.progress, situation.seen_at, seen) for one in choice.ring]
+        held = _held(parcel, {call.circuit for call in calls})
+        calls = [call for call in calls if call.circuit not in held]
         letter = Letter(parcel.content, parcel.stable_id, situation.unread_count)
-        held = _held(parcel, account) if choice.ring else None
-        ring = () if held is not None else choice.ring
-        calls = [Call(target, parcel.progress, situation.seen_at, seen) for target in ring]
-        results = await self._tell(parcel, account, await make(calls, self._fcm, account, letter, deadline))
-        self._note_used(ring, results, situation.seen_at)
-        return fold(results, choice.earlier, entry_exists=situation.entry_exists, held=() if held is None else (held,))
+        results = await _tell(parcel, calls, await make(calls, letter, deadline))
+        _note_dead(results)
+        self._note_used([call.target for call in calls], results, situation.seen_at)
+        return fold(results, choice.earlier, entry_exists=situation.entry_exists, held=tuple(held.values()))
 
     def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
-        """The tenant's Firebase project, as it was last seen."""
-        circuit = self._circuit_of.get(tenant.tenant_id)
-        return frozenset() if circuit is None else frozenset({circuit})
+        """What all of the tenant's jobs go through, where that is known."""
+        return self._roads.circuits(tenant)
 
     async def learn(self, tenant: ScopedTenant) -> None:
-        """Look the tenant's service account up again: a changed one is another circuit."""
-        with contextlib.suppress(StoreUnavailable):
-            await self._account(tenant.tenant_id)
+        """Look again what the tenant's jobs go through."""
+        await self._roads.learn(tenant)
 
     async def close(self) -> None:
-        """Close every connection to Firebase."""
+        """Close every connection to push services."""
         if self._noting:
             await asyncio.wait(self._noting, timeout=1.0)
-        await self._fcm.close()
+        await self._roads.close()
 
     async def _look(self, parcel: Parcel) -> Situation:
         within = timedelta(seconds=self._seconds * OF_THE_STORE)
@@ -94,28 +87,6 @@ class PushProvider:
             await enter_sibling(self._database, parcel, within)
         async with self._database.hot(within) as pg:
             return await look(pg, parcel.scope_id, parcel.recipient_id, parcel.job_id, parcel.event_id)
-
-    async def _account(self, tenant_id: TenantId) -> ServiceAccount | SenderBlocked:
-        try:
-            account = await self._accounts.of(tenant_id)
-        except AccountUnusable as exc:
-            return SenderBlocked("sender", code="service_account", error=str(exc))
-        if account is None:
-            return SenderBlocked("sender", code="no_sender", error="the tenant has no push sender")
-        self._circuit_of[tenant_id] = account.circuit
-        return account
-
-    async def _tell(
-        self, parcel: Parcel, account: ServiceAccount | SenderBlocked, results: Sequence[TargetResult]
-    ) -> list[TargetResult]:
-        """``results`` as they stand beside what others meet at the same project."""
-        if isinstance(account, SenderBlocked):
-            return list(results)
-        tenant_id, gate = parcel.tenant.tenant_id, parcel.gate
-        return [
-            replace(result, verdict=await gate.told(account.circuit, tenant_id, result.verdict, parcel.unanswered))
-            for result in results
-        ]
 
     def _note_used(self, ring: Sequence[TargetState], results: Sequence[TargetResult], seen_at: datetime) -> None:
         delivered = {result.target_id for result in results if isinstance(result.verdict, Delivered)}
@@ -134,8 +105,28 @@ class PushProvider:
             log.info("push.use_not_noted", count=len(target_ids), error=str(exc))
 
 
-def _held(parcel: Parcel, account: ServiceAccount | SenderBlocked) -> Held | None:
-    return None if isinstance(account, SenderBlocked) else parcel.gate.held(account.circuit, parcel.tenant.tenant_id)
+def _held(parcel: Parcel, circuits: set[str | None]) -> dict[str, Held]:
+    """Those of ``circuits`` that let nothing of the job through now. Each is asked once: it may want one try only."""
+    asked = {one: parcel.gate.held(one, parcel.tenant.tenant_id) for one in circuits if one is not None}
+    return {circuit: held for circuit, held in asked.items() if held is not None}
+
+
+async def _tell(parcel: Parcel, calls: Sequence[Call], results: Sequence[TargetResult]) -> list[TargetResult]:
+    """``results`` of ``calls`` as they stand beside what others meet on the same circuits."""
+    told = []
+    for call, result in zip(calls, results, strict=True):
+        verdict = result.verdict
+        if call.circuit is not None:
+            verdict = await parcel.gate.told(call.circuit, parcel.tenant.tenant_id, verdict, parcel.unanswered)
+        told.append(replace(result, verdict=verdict))
+    return told
+
+
+def _note_dead(results: Sequence[TargetResult]) -> None:
+    for one in results:
+        if isinstance(one.verdict, Rejected) and one.verdict.target_dead:
+            metrics.targets_removed.labels("dead").inc()
+            log.info("push.target_dead", target_id=one.target_id, provider=one.provider, code=one.verdict.code)
 
 
 def _is_due(target: TargetState, seen_at: datetime) -> bool:

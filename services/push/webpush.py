@@ -9,17 +9,16 @@ import http_ece  # type: ignore[import-untyped]  # it ships no types
 import msgspec
 from aiohttp.abc import AbstractResolver
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from yarl import URL
 
 from services.push.connections import Connections, NoReply
 from services.push.guard import GuardedResolver
 from services.push.message import JOB_KEY, Letter
+from services.push.signers import Signer
 from services.push.webpush_replies import judge_webpush
 from shared.endpoint import EndpointRules, origin_of
 from shared.job import JobReason
 from shared.subscription import SubscriptionKeys
-from shared.vapid import VapidKey
 from shared.verdict import NoVerdict, Rejected, Verdict
 
 LARGEST_BODY = 4096
@@ -36,14 +35,6 @@ class Subscription:
 
     endpoint: str
     keys: SubscriptionKeys
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """Who sends: the tenant's key pair, and the address (mailto: or https:) under which its people are reached."""
-
-    key: VapidKey
-    contact: str
 
 
 class WebPushSender:
@@ -110,13 +101,11 @@ def encrypt(message: bytes, keys: SubscriptionKeys) -> bytes:
 
     Raises ValueError when the keys are none.
     """
-    own = ec.generate_private_key(ec.SECP256R1())
     body: bytes = http_ece.encrypt(
         message,
-        private_key=own,
+        private_key=ec.generate_private_key(ec.SECP256R1()),
         dh=keys.point,
         auth_secret=keys.secret,
-        keyid=own.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint),
         rs=LARGEST_BODY,
         version="aes128gcm",
     )

@@ -53,7 +53,8 @@ class Gate:
     def held(self, circuit: str, tenant_id: TenantId) -> Held | None:
         """None when a job of the tenant may go through ``circuit`` now: it may be the one that tries it."""
         for pause in self.pauses.on_circuit(circuit, tenant_id):
-            if not (pause.over and self.pauses.use_probe(pause)):
+            # Asked for here as well: whoever takes circuits that nobody can foresee is never offered room.
+            if not (pause.over and self.pauses.has_probe(pause) and self.pauses.use_probe(pause)):
                 return Held(_bounded(pause.left or SHORTEST_HOLD))
         breaker = self._breakers.get(circuit)
         wait = 0.0 if breaker is None else breaker.admit()

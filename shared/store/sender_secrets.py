@@ -10,6 +10,8 @@ FCM = "fcm"
 """The kind of a Firebase service account: the JSON file as Google issues it."""
 RELAY = "relay"
 """The kind of a mail relay: its URL with user and password."""
+VAPID = "vapid"
+"""The kind of the key pair that signs Web Push: its private key. Every subscription hangs on it."""
 
 
 def bound_to(tenant_id: TenantId, kind: str) -> str:
@@ -28,6 +30,19 @@ SET sealed = excluded.sealed, updated_at = now()
 async def put_secret(connection: AsyncConnection, tenant_id: TenantId, kind: str, sealed: bytes) -> None:
     """Keep ``sealed`` (for ``bound_to``) as the tenant's secret of ``kind``, in place of an earlier one."""
     await connection.execute(PUT, {"tenant_id": tenant_id, "kind": kind, "sealed": sealed})
+
+
+PUT_IF_MISSING = text("""
+INSERT INTO sender_secrets (tenant_id, kind, sealed)
+VALUES (:tenant_id, :kind, :sealed)
+ON CONFLICT (tenant_id, kind) DO NOTHING
+""")
+
+
+async def put_secret_if_missing(connection: AsyncConnection, tenant_id: TenantId, kind: str, sealed: bytes) -> bool:
+    """Whether ``sealed`` (for ``bound_to``) is now the tenant's secret of ``kind``; an earlier one stays."""
+    row = {"tenant_id": tenant_id, "kind": kind, "sealed": sealed}
+    return (await connection.execute(PUT_IF_MISSING, row)).rowcount > 0
 
 
 DELETE = text("""

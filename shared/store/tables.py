@@ -226,6 +226,8 @@ push_targets = Table(
     Column("app", Text),
     _required("registered_at", INSTANT),
     Column("last_used_at", INSTANT),
+    Column("p256dh", Text),
+    Column("auth", Text),
     UniqueConstraint("scope_id", "kind", "token_hash", name="push_targets_token"),
     Index("push_targets_recipient", "scope_id", "recipient_id", "target_id"),
 )

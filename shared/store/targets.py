@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.ids import ScopeId
 from shared.store.database import HotConnection
+from shared.subscription import SubscriptionKeys
 
 MOST_TARGETS = 20
 """How many targets one recipient may have."""
@@ -47,7 +48,7 @@ class Registered:
 
 
 def hash_token(token: str) -> bytes:
-    """What tokens are told apart by."""
+    """What tokens (and the endpoints of subscriptions) are told apart by."""
     return hashlib.sha256(token.encode()).digest()
 
 
@@ -61,12 +62,15 @@ LOCK_RECIPIENT = text("SELECT pg_advisory_xact_lock(hashtextextended(:recipient_
 
 # clock_timestamp(): now() may be long before the lock was had, and a dead target is forgotten by this instant.
 REGISTER = text("""
-INSERT INTO push_targets AS t (scope_id, recipient_id, kind, token, token_hash, platform, app, registered_at)
-VALUES (:scope_id, :recipient_id, :kind, :token, :token_hash, :platform, :app, clock_timestamp())
+INSERT INTO push_targets AS t (scope_id, recipient_id, kind, token, token_hash, platform, app, p256dh, auth,
+                               registered_at)
+VALUES (:scope_id, :recipient_id, :kind, :token, :token_hash, :platform, :app, :p256dh, :auth, clock_timestamp())
 ON CONFLICT (scope_id, kind, token_hash) DO UPDATE
 SET recipient_id = excluded.recipient_id,
     platform = excluded.platform,
     app = excluded.app,
+    p256dh = excluded.p256dh,
+    auth = excluded.auth,
     registered_at = excluded.registered_at,
     last_used_at = CASE WHEN t.recipient_id = excluded.recipient_id THEN t.last_used_at END
 RETURNING target_id, recipient_id, kind, token, platform, app, registered_at, last_used_at
@@ -94,11 +98,16 @@ async def register(
     token: str,
     platform: Platform | None = None,
     app: str | None = None,
+    keys: SubscriptionKeys | None = None,
 ) -> Registered:
-    """The target, now this recipient's whoever had it before; the longest unused ones beyond 20 are dropped."""
+    """The target, now this recipient's whoever had it before; the longest unused ones beyond 20 are dropped.
+
+    The ``token`` of a Web Push subscription is its endpoint, and it has ``keys``.
+    """
     whose = {"scope_id": scope_id, "recipient_id": recipient_id}
     await connection.execute(LOCK_RECIPIENT, whose)
     what = {"kind": kind, "token": token, "token_hash": hash_token(token), "platform": platform, "app": app}
+    what |= {"p256dh": None if keys is None else keys.p256dh, "auth": None if keys is None else keys.auth}
     target = _target((await connection.execute(REGISTER, whose | what)).one())
     dropped = (await connection.execute(DROP_BEYOND, whose | {"kept": target.target_id})).scalars()
     return Registered(target, tuple(dropped))

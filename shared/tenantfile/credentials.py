@@ -7,16 +7,17 @@ from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.errors import AccountUnusable, SealError
+from shared.errors import AccountUnusable, SealError, VapidKeyUnusable
 from shared.ids import TenantId
 from shared.relay import parse_relay
 from shared.sealing import Sealer
 from shared.serviceaccount import parse_service_account
-from shared.store.sender_secrets import FCM, RELAY, bound_to, delete_secret, put_secret, secrets_of_tenant
+from shared.store.sender_secrets import FCM, RELAY, VAPID, bound_to, delete_secret, put_secret, secrets_of_tenant
 from shared.suggestion import did_you_mean
 from shared.tenant import Reference, Senders
 from shared.tenantfile.nodes import Block, Place, Report, find_node
 from shared.tenantfile.section import Section
+from shared.vapid import parse_vapid_key
 
 MOST_BYTES = 64 * 1024
 
@@ -47,12 +48,16 @@ def read_reference(section: Section, key: str) -> Reference | None:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of credential: where the file names it, and what is wrong with one, in words that do not repeat it."""
+    """One kind of credential: where the file names it, and what is wrong with one, in words that do not repeat it.
+
+    ``stays``: no file takes it away, only another one takes its place.
+    """
 
     word: str
     path: tuple[str, ...]
     reference_of: Callable[[Senders], Reference | None]
     problem: Callable[[bytes], str | None]
+    stays: bool = False
 
 
 def _relay_of(senders: Senders) -> Reference | None:
@@ -81,9 +86,23 @@ def _account_problem(secret: bytes) -> str | None:
     return None
 
 
+def _vapid_key_of(senders: Senders) -> Reference | None:
+    return None if senders.push is None or senders.push.webpush is None else senders.push.webpush.vapid_key
+
+
+def _vapid_key_problem(secret: bytes) -> str | None:
+    try:
+        parse_vapid_key(secret)
+    except VapidKeyUnusable as exc:
+        return str(exc)
+    return None
+
+
 KINDS = (
     Kind(RELAY, ("senders", "email", "relay", "url"), _relay_of, _relay_problem),
     Kind(FCM, ("senders", "push", "fcm", "service_account"), _account_of, _account_problem),
+    # Every browser that subscribed did so with it, and may have been made here: no file names that one.
+    Kind(VAPID, ("senders", "push", "webpush", "vapid_key"), _vapid_key_of, _vapid_key_problem, stays=True),
 )
 
 
@@ -152,7 +171,7 @@ async def store_credentials(
     for kind in KINDS:
         sealed, secret = stored.get(kind.word), found.get(kind.word)
         if kind.reference_of(senders) is None:
-            if sealed is not None and not check_only:
+            if sealed is not None and not kind.stays and not check_only:
                 await delete_secret(connection, tenant_id, kind.word)
             continue
         # A sender that the file leaves out stays, and its credential with it.

@@ -58,7 +58,8 @@ def _senders() -> Schema:
         "reply_to": TEXT,
         "relay": _object({"url": reference}, "url"),
     }
-    return _object({"email": _object(email, "from"), "push": _object({"fcm": fcm})})
+    webpush = _object({"contact": {**TEXT, "description": "Say mailto:ops@campus.example."}, "vapid_key": reference})
+    return _object({"email": _object(email, "from"), "push": _object({"fcm": fcm, "webpush": webpush})})
 
 
 def _category() -> Schema:

@@ -22,8 +22,6 @@ LATER_AT_TOP = {
 
 LATER_EMAIL_SENDER = {"dkim": "DKIM signing is not built in this release; sign at the relay"}
 
-LATER_PUSH_SENDER = {"webpush": "Web Push is not built in this release"}
-
 LATER_CHANNELS = {
     "sms": "text messages are not built in this release",
     "webhook": "webhooks are not built in this release",

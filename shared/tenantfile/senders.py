@@ -3,11 +3,12 @@
 import re
 
 from shared.address import address_problem
-from shared.tenant import EmailSender, FcmProject, OwnRelay, PushSender, Senders
+from shared.tenant import EmailSender, FcmProject, OwnRelay, PushSender, Senders, WebPush
 from shared.tenantfile.credentials import read_reference
-from shared.tenantfile.later import LATER_EMAIL_SENDER, LATER_PUSH_SENDER
+from shared.tenantfile.later import LATER_EMAIL_SENDER
 from shared.tenantfile.section import Section
 
+_WEBSITE = re.compile(r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]+)?(/[!-~]*)?", re.IGNORECASE)
 _MAILBOX = re.compile(r"(?P<name>[^<>]*)<(?P<address>[^<>]*)>")
 
 
@@ -16,7 +17,7 @@ def read_senders(section: Section | None) -> Senders:
     if section is None:
         return Senders()
     email = section.section("email", LATER_EMAIL_SENDER)
-    push = section.section("push", LATER_PUSH_SENDER)
+    push = section.section("push")
     section.close()
     return Senders(
         None if email is None else _read_email_sender(email), None if push is None else _read_push_sender(push)
@@ -49,7 +50,28 @@ def _read_push_sender(section: Section) -> PushSender:
     account = None if fcm is None else read_reference(fcm, "service_account")
     if fcm is not None:
         fcm.close()
+    webpush = section.section("webpush")
+    browsers = None if webpush is None else _read_webpush(webpush)
     section.close()
     if not section.node.entries:
-        section.report.add(section.node.place, "needs fcm: {service_account: …}")
-    return PushSender(None if account is None else FcmProject(account))
+        section.report.add(section.node.place, "needs fcm: {service_account: …} or webpush: {contact: …}")
+    return PushSender(None if account is None else FcmProject(account), browsers)
+
+
+def _read_webpush(section: Section) -> WebPush | None:
+    contact = section.text("contact", required=True)
+    vapid_key = read_reference(section, "vapid_key") if section.has("vapid_key") else None
+    section.close()
+    if contact is not None and (problem := _contact_problem(contact)):
+        section.report.add(section.node.entries["contact"].place, problem)
+    return None if contact is None else WebPush(contact, vapid_key)
+
+
+def _contact_problem(contact: str) -> str | None:
+    """Why push services would refuse it: Apple's accepts nothing but an address that people can reach."""
+    if contact.startswith("mailto:"):
+        problem = address_problem(contact.removeprefix("mailto:"))
+        return None if problem is None else f"the address after mailto: {problem}"
+    if _WEBSITE.fullmatch(contact):
+        return None
+    return "must be mailto: and an address, or an https:// address, at which whoever runs it is reached"

@@ -1,4 +1,4 @@
-"""The push service on a database of the test's own and a Firebase on loopback, with jobs and phones to push to."""
+"""The push service on a database of the test's own, its peers on loopback, with jobs, phones and browsers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +13,7 @@ from services.push.settings import PushSettings
 from shared.broker.local import LocalBus
 from shared.channel import Channel
 from shared.content import PushContent
-from shared.ids import EventId, ScopeId, new_event_id
+from shared.ids import EventId, ScopeId, TenantId, new_event_id
 from shared.lifecycle import Part, run_parts
 from shared.retry import RetryPolicy
 from shared.serviceaccount import parse_service_account
@@ -21,20 +21,14 @@ from shared.store.content import encode_content
 from shared.store.database import Database
 from shared.store.outgoing import NewJob, create_if_missing
 from shared.store.targets import StoredTarget, list_targets, register
-from shared.tenant import ScopedTenant
-from tests.factories import WAIT_SECONDS, create_jobs, new_job, scoped_tenant
+from shared.vapid import VapidKey, new_vapid_key
+from tests.factories import WAIT_SECONDS, create_jobs, new_job
 from tests.fakes.fcm import FcmPeer, fcm_peer
+from tests.fakes.tenants import OneTenant
+from tests.fakes.webpush import Browser, WebPushPeer, webpush_peer
 
 CONTENT = PushContent("Linear algebra is booked", "Tue 1 Dec, 15:00 with Ada", "en", data={"booking_id": "bk_42"})
 SCOPE = ScopeId(1)
-
-
-class OneTenant:
-    """Every scope is the same tenant's."""
-
-    def of_scope(self, scope_id: ScopeId) -> ScopedTenant:
-        """That tenant."""
-        return scoped_tenant(scope_id)
 
 
 @dataclass(frozen=True)
@@ -72,12 +66,28 @@ def push_job(
     return replace(job, body=encode_content(content))
 
 
-class Pushing:
-    """The service with its peer. The tokens of targets are kept, so that forgotten ones still have a name."""
+class OneKey:
+    """The same VAPID key for every tenant; None: nobody has one."""
 
-    def __init__(self, database: Database, peer: FcmPeer) -> None:
+    def __init__(self, key: VapidKey | None) -> None:
+        self.key = key
+
+    async def of(self, _tenant_id: TenantId) -> VapidKey | None:
+        """That key."""
+        return self.key
+
+
+class Pushing:
+    """The service with its peers, Firebase and a browsers' push service.
+
+    The names of targets are kept, so that forgotten ones still have one: a phone's is its token.
+    """
+
+    def __init__(self, database: Database, peer: FcmPeer, web: WebPushPeer) -> None:
         self.database = database
         self.peer = peer
+        self.web = web
+        self.vapid = OneKey(new_vapid_key())
         self._tokens: dict[int, str] = {0: ""}
 
     async def phone(self, *tokens: str, recipient_id: str = "bob") -> list[StoredTarget]:
@@ -88,6 +98,20 @@ class Pushing:
                 target = (await register(connection, SCOPE, recipient_id, "fcm", token)).target
             self._tokens[target.target_id] = token
             made.append(target)
+        return made
+
+    async def browser(self, *names: str, recipient_id: str = "bob") -> list[Browser]:
+        """Browsers of one recipient, subscribed with the tenant's key and registered in this order."""
+        made = []
+        for name in names:
+            browser = self.web.browsers.get(name) or self.web.subscribe(name)
+            browser.sender = self.vapid.key.public if self.vapid.key else None
+            async with self.database.begin() as connection:
+                registered = await register(
+                    connection, SCOPE, recipient_id, "webpush", browser.endpoint, "web", keys=browser.keys
+                )
+            self._tokens[registered.target.target_id] = name
+            made.append(browser)
         return made
 
     async def post(self, *jobs: NewJob) -> None:
@@ -104,9 +128,9 @@ class Pushing:
         return event_id
 
     async def tokens(self, recipient_id: str = "bob") -> set[str]:
-        """The tokens still registered for a recipient."""
+        """The names of the targets still registered for a recipient."""
         async with self.database.begin() as connection:
-            return {target.token for target in await list_targets(connection, SCOPE, recipient_id)}
+            return {self._tokens[target.target_id] for target in await list_targets(connection, SCOPE, recipient_id)}
 
     async def outcomes(self, channel: Channel = Channel.PUSH) -> list[Outcome]:
         """The jobs of ``channel``, oldest first."""
@@ -160,7 +184,15 @@ async def service(
         "fcm_base_url": pushing.peer.base_url,
     } | settings
     parts: Sequence[Part] = build(
-        PushSettings(**changed), pushing.database, LocalBus(), OneTenant(), accounts, worker_name=name, hearts={}
+        PushSettings(**changed),
+        pushing.database,
+        LocalBus(),
+        OneTenant(),
+        accounts,
+        pushing.vapid,
+        pushing.web.rules,
+        worker_name=name,
+        hearts={},
     )
     stop = asyncio.Event()
     running = asyncio.create_task(run_parts(parts, stop))
@@ -174,6 +206,7 @@ async def service(
 
 @asynccontextmanager
 async def pushing_on(database: Database) -> AsyncIterator[Pushing]:
-    """A peer and the means to push to it; no service runs yet."""
+    """The peers and the means to push to them; no service runs yet."""
     async with AsyncExitStack() as stack:
-        yield Pushing(database, await stack.enter_async_context(fcm_peer()))
+        fcm, web = await stack.enter_async_context(fcm_peer()), await stack.enter_async_context(webpush_peer())
+        yield Pushing(database, fcm, web)

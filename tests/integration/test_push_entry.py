@@ -11,6 +11,8 @@ from services.inapp.inbox import InboxWriter
 from services.push.accounts import OneAccount
 from services.push.fcm import FcmSender
 from services.push.provider import PushProvider
+from services.push.roads import Roads
+from services.push.webpush import WebPushSender
 from shared.channel import Channel
 from shared.delivery.provider import Folded, Parcel
 from shared.serviceaccount import parse_service_account
@@ -137,7 +139,9 @@ async def test_a_push_whose_targets_cannot_be_read_in_time_was_not_sent(pushing:
     within = timedelta(seconds=1)
     fcm = FcmSender(connections=1, within=within, base_url=pushing.peer.base_url)
     account = parse_service_account(pushing.peer.account.text.encode())
-    provider = PushProvider(pushing.database, OneAccount(account), fcm, attempt_timeout=within)
+    webpush = WebPushSender(pushing.web.rules, connections=1, within=within)
+    roads = Roads(OneAccount(account), fcm, pushing.vapid, webpush)
+    provider = PushProvider(pushing.database, roads, attempt_timeout=within)
     async with pushing.database.hot() as blocker, blocker.transaction():
         await blocker.execute("LOCK TABLE push_targets IN ACCESS EXCLUSIVE MODE")
         verdict = await provider.send(parcel)

@@ -10,6 +10,7 @@ from services.cli.sandbox.pushes import show_push
 from shared.store.database import Database
 from tests.fakes.fcm import FcmPeer, fcm_peer
 from tests.fakes.pushing import CONTENT, Pushing, push_job, service
+from tests.fakes.webpush import webpush_peer
 
 
 @pytest.fixture
@@ -19,11 +20,12 @@ async def peer() -> AsyncIterator[FcmPeer]:
 
 
 async def test_what_was_taken_is_listed_newest_first(peer: FcmPeer, database: Database) -> None:
-    pushing = Pushing(database, peer)
-    await pushing.phone("first", "second")
-    await pushing.post(push_job())
-    async with service(pushing):
-        await pushing.until_settled()
+    async with webpush_peer() as web:
+        pushing = Pushing(database, peer, web)
+        await pushing.phone("first", "second")
+        await pushing.post(push_job())
+        async with service(pushing):
+            await pushing.until_settled()
     listed = [show_push(push) for push in peer.newest(10)]
     assert {push.token for push in listed} == {"first", "second"}
     assert {msgspec.to_builtins(push)["channel"] for push in listed} == {"push"}

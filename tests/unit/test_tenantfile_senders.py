@@ -55,7 +55,14 @@ def test_a_reference_that_is_none_is_refused_and_never_repeated(url: str, what: 
         ("{push: {fmc: {}}}", "senders.push.fmc: unknown key fmc, did you mean fcm?"),
         ("{push: {fcm: {}}}", "senders.push.fcm: service_account is missing"),
         ("{push: {fcm: {service_acount: {env: A}}}}", "unknown key service_acount, did you mean service_account?"),
-        ("{push: {webpush: {vapid_key: {env: A}}}}", "senders.push.webpush: not yet: Web Push is not built"),
+        ("{push: {webpush: {vapid_key: {env: A}}}}", "senders.push.webpush: contact is missing"),
+        ("{push: {webpush: {contact: ops@a.example}}}", "push.webpush.contact: must be mailto: and an address"),
+        ("{push: {webpush: {contact: 'mailto:ops'}}}", "push.webpush.contact: the address after mailto:"),
+        ("{push: {webpush: {contact: 'mailto:o@a.example?cc=x'}}}", "push.webpush.contact: the address after mailto:"),
+        ("{push: {webpush: {contact: 'https://localhost'}}}", "push.webpush.contact: must be mailto:"),
+        ("{push: {webpush: {contact: 'http://a.example'}}}", "push.webpush.contact: must be mailto:"),
+        ("{push: {webpush: {subject: 'mailto:o@a.example'}}}", "unknown key subject"),
+        ("{push: {webpush: {contact: 'mailto:o@a.example', vapid_key: BOG}}}", "never the credential itself"),
     ],
 )
 def test_senders_that_cannot_be_are_refused(senders: str, what: str) -> None:
