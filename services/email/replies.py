@@ -117,7 +117,12 @@ def judge(stage: Stage, code: int, text: str) -> Verdict:
 
 def classify(stage: str, code: int, text: str) -> str:
     """What a reply blames, as one of the words of ``Cause``."""
-    return _Reading.of(Stage(stage), code, text).cause().value
+    return cause_of(Stage(stage), code, text).value
+
+
+def cause_of(stage: Stage, code: int, text: str) -> Cause:
+    """What a reply blames."""
+    return _Reading.of(stage, code, text).cause()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,35 @@
+"""What a mail that came back says: who did not get what, and why. People and what answers for them say nothing."""
+
+from dataclasses import replace
+
+from services.email.dsn import read_dsn
+from services.email.failure import Failure, Fate, judge_failure
+from services.email.feedback import read_feedback
+from services.email.parts import Part, read_mail
+from services.email.plaintext import addressed_in, read_plaintext, read_unmarked_dsn, words_about
+
+
+def read_report(raw: bytes) -> list[Failure]:
+    """One entry per recipient that the mail in ``raw`` reports about; [] when it is no report. Never raises."""
+    mail = read_mail(raw)
+    feedback = read_feedback(mail)
+    if feedback is not None:
+        return feedback
+    notified = read_dsn(mail) or read_unmarked_dsn(mail)
+    if notified:
+        return [_completed(failure, mail) for failure in notified]
+    return read_plaintext(mail, raw)
+
+
+def classify(raw: bytes) -> list[tuple[str, str, str | None]]:
+    """(address, class, status) of each recipient in the mail."""
+    return [(failure.address, failure.kind, failure.status) for failure in read_report(raw)]
+
+
+def _completed(failure: Failure, mail: Part) -> Failure:
+    """``failure`` with what the notification left out, from the words for people that come with it."""
+    if not failure.address:
+        failure = replace(failure, address=next(iter(addressed_in(mail)), ""))
+    if failure.fate is Fate.FAILED and not failure.words:
+        return judge_failure(failure.address, failure.fate, failure.status, words_about(failure.address, mail))
+    return failure

@@ -1,0 +1,111 @@
+"""Who speaks in a mail that is no formal report: a mail system, or a person or what answers for one."""
+
+import re
+
+from services.email.parts import Part
+
+_SYSTEM = re.compile(
+    r"mailer[-_.]?daemon|mail[-_. ]?daemon|postmaster|mdaemon|mail (delivery )?(sub)?system|mail delivery|mailadmin"
+    r"|mail administrator|delivery (subsystem|agent|failure|status|report)|system administrator|microsoft exchange"
+    r"|majordomo|bounces?[-+@]|returned mail|(internet )?mail (service|router|gateway|server)|non-?delivery|ndr@"
+    r"|no-?reply@(sns|bounce)|complaints@|daemon@|e-?mail gateway|exchange server|mailgate|symantec|smtp agent",
+    re.IGNORECASE,
+)
+_BOUNCED = re.compile(
+    r"undeliver|un-?deliverable|not deliver|non[- ]?deliver|(mail|message|delivery)s? (has )?(status|fail|error"
+    r"|problem|report)"
+    r"|(returned|returning) (mail|message|to sender|e-?mail)|mail (system|delivery) (error|fail)|failure notice"
+    r"|delivery (to .* )?(has )?fail|(could|can|was) ?n.t be (delivered|sent)|could not send|bounce|unzustellbar"
+    r"|non remis|[eé]chec|non recapitat|mancat[ao] consegna|devuelt|no se (pudo|puede|ha podido) entreg"
+    r"|fall[oa] (en|na|de) "
+    r"|onbestelbaar|unknown (user|recipient)|user unknown|mailbox (full|unavailable)|rejected (mail|message)"
+    r"|mail.* rejected"
+    r"|не доставлен|недостав|退信|无法投递|配信|エラー|nicht zugestellt|fehlgeschlagen|zustellung|delivery notification"
+    r"|warning: (could not|message)|delayed|message error|niedoręcz|niedost",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(
+    r"^(re|aw|sv|antw|fwd?|wg|tr|rv|r[eé]p)\s*(\[\d+\])?:|out of (the )?office|ooo\b|auto[- ]?(matic"
+    r"|mated)?[- ]?(repl|respon|answer)"
+    r"|automatische (antwort|beantwortung)|abwesen|vacation|holiday|r[eé]ponse automatique|absence|absent"
+    r"|risposta automatica"
+    r"|respuesta autom|fuera de (la )?oficina|resposta autom|away from|i am (away|out)|thank you for|ticket|autoreply"
+    r"|自動返信|自动回复|автоответ|autosvar|automatisch antwoord|read:|gelesen:|lu\s?:|accepted:|declined:",
+    re.IGNORECASE,
+)
+_CHALLENGE = re.compile(
+    r"(confirm|verify|authenticate|approve|release) (your|this|that|the) (e-?mail|message|address|sender|mail"
+    r"|delivery|you)"
+    r"|spam ?arrest|boxbe|challenge[-/ ]response|tmda|click (here|the link|below).{0,60}(deliver|confirm|approve"
+    r"|verify)"
+    r"|please (confirm|verify)|sender verification|(awaits|waiting for|held for) (moderator|approval|confirmation)"
+    r"|(not|is ?n.t) (yet )?(on|in) (my|his|her|their) (approved|allowed|white) ?-?(senders?|list)",
+    re.IGNORECASE,
+)
+_ARRIVED = re.compile(
+    r"success\w* (mail )?(delivery|delivered|relay|sent)|(was|been|were) (successfully )?(delivered|relayed)\b"
+    r"|delivery (receipt|confirmation|complete)|return receipt|message (was )?(read|displayed|opened)|delivered:",
+    re.IGNORECASE,
+)
+_WAITS = re.compile(
+    r"warning message only|do(es)? not need to (resend|do anything)|(still|will) (be )?(try|retr|attempt"
+    r"|queue)\w*( to| for| being|$|[ .])"
+    r"|(will|we.ll) (keep|continue|retry|try)|has been delayed|delivery (is|was|has been)? ?delayed|is delayed"
+    r"|not (yet )?been delivered"
+    r"|could not (be )?(send|sent|deliver\w*) (message )?for (the )?(past|last)|no action is required|delayed \("
+    r"|\(delay\)"
+    r"|warning: (could not send|message .{0,80} delayed)|delivery attempts will continue|\(verz(ö|oe)gert\)"
+    r"|will be retried",
+    re.IGNORECASE,
+)
+_GIVEN_UP = re.compile(
+    r"permanent (fatal )?(error|failure)|giv(en|ing) up|failed permanently|could not be delivered to"
+    r"|has been removed from the queue"
+    r"|was not delivered|undeliverable|returned to sender|returning (the )?(message|mail)|cannot be delivered"
+    r"|will not be (re)?tried",
+    re.IGNORECASE,
+)
+BEGINNING = 4_000
+
+
+def is_from_a_system(mail: Part, text: str) -> bool:
+    """Whether a mail system wrote it, to say what became of another mail; ``text`` is what it says for people."""
+    if mail.header("x-failed-recipients"):
+        return True
+    subject = mail.header("subject")
+    if _ANSWER.search(subject) or _answers_for_a_person(mail):
+        return False
+    if _SYSTEM.search(mail.header("from")) is not None or not mail.header("from"):
+        return True
+    empty = mail.header("return-path").strip() in ("<>", "< >")
+    return _BOUNCED.search(subject) is not None and (empty or _GIVEN_UP.search(text[:BEGINNING]) is not None)
+
+
+def says_it_arrived(subject: str, text: str) -> bool:
+    """Whether it tells of a success, and of nothing else."""
+    return _ARRIVED.search(subject) is not None or (
+        _ARRIVED.search(text[:BEGINNING]) is not None
+        and not _GIVEN_UP.search(text[:BEGINNING])
+        and not _BOUNCED.search(subject)
+    )
+
+
+def says_it_waits(subject: str, text: str) -> bool:
+    """Whether the mail is still being tried."""
+    beginning = text[:BEGINNING]
+    if re.search(r"\bdelay|warning: could not send|verz(ö|oe)ger|delayed", subject, re.IGNORECASE):
+        return not re.search(r"failed permanently|permanent(ly)? fail", beginning, re.IGNORECASE)
+    return _WAITS.search(beginning) is not None and not _GIVEN_UP.search(beginning)
+
+
+def asks_for_proof(subject: str, text: str) -> bool:
+    """Whether it wants the sender to show that there is a person behind the mail."""
+    return _CHALLENGE.search(subject) is not None or _CHALLENGE.search(text[:BEGINNING]) is not None
+
+
+def _answers_for_a_person(mail: Part) -> bool:
+    if mail.kind == "multipart/report" and "disposition-notification" in mail.header("content-type"):
+        return True
+    if mail.header("x-autoreply") or mail.header("x-autorespond") or mail.header("x-vacation"):
+        return True
+    return mail.header("precedence").strip().lower() == "auto_reply"

@@ -1,0 +1,159 @@
+"""Bounces in no format: qmail, Exim, old Sendmail and Exchange, and what providers write in words of their own."""
+
+import re
+from collections.abc import Sequence
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+
+from services.email.dsn import read_fields
+from services.email.failure import Failure, Fate, find_addresses, judge_failure, says_why
+from services.email.humans import asks_for_proof, is_from_a_system, says_it_arrived, says_it_waits
+from services.email.parts import Part
+
+LONGEST_TEXT = 60_000
+LINES_ABOUT_ONE = 12
+MOST_ADDRESSES = 50
+_COPY = re.compile(
+    r"^\W*(-{2,}|=|_{3,}|#+|\*{2,}|>)? *(below this line is a copy|this is a copy of (the|your) message"
+    r"|(the )?original (message|e-?mail)"
+    r"|(unsent|returned|undelivered) (message|mail)( (is )?below| follows| headers)|copy of (your|the) (message"
+    r"|mail)|message (header|text) follows"
+    r"|(the )?(header|body|text|beginning) of (the )?(original|your|message)|included is a copy"
+    r"|your (original )?message (follows|reads|is)"
+    r"|(received|full)? ?message headers|transcript of message|forwarded message|start of (returned|original)"
+    r"|headers of the original)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEADERS = re.compile(
+    r"^(?:Return-Path|Received|Delivered-To|X-Originating-IP|DKIM-Signature|Message-ID): ", re.MULTILINE | re.IGNORECASE
+)
+_FIELDS = re.compile(r"^(?:Final|Original)-Recipient:", re.MULTILINE | re.IGNORECASE)
+_NOBODY = re.compile(
+    r"^(postmaster|mailer-daemon|mail-daemon|abuse|helpdesk|hostmaster|webmaster|support|info-?desk|noc|root)@",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"^To: *(.*(?:\n[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
+_FRAME = re.compile(
+    r"this is a permanent error[^.]*\.|permanent (fatal )?errors?\b|message could not be delivered"
+    r"|delivery (has )?failed( permanently)?"
+    r"|could not be delivered to[^.:]*[.:]|transcript of session|the following address(es)?( \w+){0,5}|lasting error"
+    r"|giving up on \S+|i'?m not going to try again[^.]*\.",
+    re.IGNORECASE,
+)
+
+
+def read_plaintext(mail: Part, raw: bytes) -> list[Failure]:
+    """What a mail system says in words of its own; [] for everything else, people's answers above all."""
+    subject = mail.header("subject")
+    whole = _text(mail)
+    told = _without_copy(whole)
+    if not is_from_a_system(mail, told) or asks_for_proof(subject, told) or says_it_arrived(subject, told):
+        return []
+    addresses = _whom(mail, raw, whole, told)
+    if says_it_waits(subject, told):
+        return [judge_failure(address, Fate.WAITS, None, subject) for address in addresses]
+    return [judge_failure(address, Fate.FAILED, None, _about(address, addresses, told)) for address in addresses]
+
+
+def read_unmarked_dsn(mail: Part) -> list[Failure]:
+    """The fields of a status notification that stand in the text, where nothing says that they are one."""
+    told = _without_copy(_text(mail))
+    begins = _FIELDS.search(told)
+    if begins is None or "\naction:" not in told.lower() or not is_from_a_system(mail, told):
+        return []
+    return read_fields(told[begins.start() :])
+
+
+def words_about(address: str, mail: Part) -> str:
+    """What the report's text for people says of ``address``; '' when that does not stand there."""
+    told = _without_copy(_text(mail))
+    return _about(address, [address], told) if address and address.lower() in told.lower() else ""
+
+
+def addressed_in(mail: Part) -> list[str]:
+    """Whom the returned mail was addressed to."""
+    return list(_addressed(mail, _text(mail)).values())
+
+
+def _text(mail: Part) -> str:
+    """The words of the report itself: its plain text, or of HTML what there is."""
+    texts = [part for part in mail.own_parts() if part.kind in ("text/plain", "text/html")]
+    plain = [part for part in texts if part.kind != "text/html"] or texts
+    return "\n".join(part.text()[:LONGEST_TEXT] for part in plain)[:LONGEST_TEXT]
+
+
+def _without_copy(text: str) -> str:
+    """``text`` up to where what bounced is repeated."""
+    ends = [found.start() for pattern in (_COPY, _HEADERS) if (found := pattern.search(text)) and found.start() > 0]
+    return text[: min(ends)] if ends else text
+
+
+def _whom(mail: Part, raw: bytes, whole: str, told: str) -> list[str]:
+    """Who the report is about, by the best sign there is."""
+    failed = find_addresses(mail.header("x-failed-recipients"))
+    if failed:
+        return failed[:MOST_ADDRESSES]
+    ours = {
+        address.lower()
+        for name in ("to", "from", "reply-to", "delivered-to", "cc")
+        for address in find_addresses(mail.header(name))
+    }
+    named = [one for one in find_addresses(told) if one.lower() not in ours and not _NOBODY.match(one)]
+    addressed = _addressed(mail, whole)
+    both = [one for one in named if one.lower() in addressed]
+    if both:
+        return both[:MOST_ADDRESSES]
+    if standing := [one for one in named if _stands_alone(one, told)]:
+        return standing[:MOST_ADDRESSES]
+    return _found_elsewhere(raw, ours) or (named if len(named) == 1 else list(addressed.values())[:1])
+
+
+def _addressed(mail: Part, whole: str) -> dict[str, str]:
+    """Whom the returned mail was addressed to: in lower case, and as it stands."""
+    headers = [part.header("to") for part in list(mail.walk())[1:]]
+    copy = whole[len(_without_copy(whole)) :]
+    headers += _TO.findall(copy)[:3]
+    return {address.lower(): address for header in headers for address in find_addresses(header)}
+
+
+def _stands_alone(address: str, told: str) -> bool:
+    """Whether a line begins with it, as a list of those who failed does."""
+    return (
+        re.search(
+            rf"^[\s<'\"*>-]*(?:to:|recipient:|rcpt to:)?[\s<'\"]*{re.escape(address)}\W",
+            told + "\n",
+            re.MULTILINE | re.IGNORECASE,
+        )
+        is not None
+    )
+
+
+def _found_elsewhere(raw: bytes, ours: set[str]) -> list[str]:
+    """What flufl.bounce finds: many formats' places of addresses. Its word on them is not asked."""
+    from flufl.bounce import all_failures  # noqa: PLC0415 - only for what nobody else reads
+
+    try:
+        message: Message = BytesParser(policy=compat32).parsebytes(raw[:LONGEST_TEXT])
+        waiting, failed = all_failures(message)
+    except Exception:  # noqa: BLE001 - it reads anybody's bytes, and knows no limits
+        return []
+    found = [one.decode("utf-8", "replace") for one in (*failed, *waiting)]
+    return sorted(one for one in found if one.lower() not in ours and find_addresses(one) == [one])
+
+
+def _about(address: str, addresses: Sequence[str], told: str) -> str:
+    """The words that are said of ``address``: from each place where it stands to where another one does."""
+    lines = told.splitlines()
+    others = [one.lower() for one in addresses if one.lower() != address.lower()]
+    about: list[str] = []
+    for at, line in enumerate(lines):
+        if address.lower() not in line.lower():
+            continue
+        for following in lines[at : at + LINES_ABOUT_ONE]:
+            if any(other in following.lower() for other in others):
+                break
+            if following not in about:
+                about.append(following)
+    words = _FRAME.sub(" ", " ".join(about))
+    return words if says_why(words) else _FRAME.sub(" ", told)

@@ -1,0 +1,284 @@
+"""Mails that came back, in the shapes that mail systems give them: who failed, how, and who only seems to have."""
+
+from base64 import encodebytes
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.email.bounces import classify
+
+PAT, SAM = "pat.lee@dest.example", "sam.kim@dest.example"
+GONE, MESSAGE, LATER, US = "permanent-recipient", "permanent-message", "transient", "sender-side"
+DAEMON = "Mail Delivery System <MAILER-DAEMON@mx.relay.example>"
+COPY = f"""Return-Path: <bounces@mail.shop.example>
+Message-ID: <0193@mail.shop.example>
+From: Shop <orders@shop.example>
+To: Pat <{PAT}>
+Subject: Your order
+
+Hello Pat, write to help@shop.example
+"""
+
+
+def mail(
+    text: str, subject: str = "Undelivered Mail Returned to Sender", sender: str = DAEMON, headers: str = ""
+) -> bytes:
+    head = f"Return-Path: <>\nFrom: {sender}\nTo: bounces@mail.shop.example\nSubject: {subject}\n{headers}"
+    return f"{head}\n{text}".encode()
+
+
+def report(*recipients: str, text: str = "Something went wrong.", kind: str = "message/delivery-status") -> bytes:
+    parts = [
+        f"Content-Type: text/plain\n\n{text}\n",
+        f"Content-Type: {kind}\n\nReporting-MTA: dns; mx.relay.example\n\n" + "\n\n".join(recipients) + "\n",
+        f"Content-Type: message/rfc822\n\n{COPY}",
+    ]
+    body = "".join(f"--B\n{part}\n" for part in parts) + "--B--\n"
+    return mail(
+        body, headers='MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary="B"\n'
+    )
+
+
+def recipient(status: str, diagnostic: str = "", action: str = "failed", address: str = PAT) -> str:
+    lines = [f"Final-Recipient: rfc822; {address}", f"Action: {action}", f"Status: {status}"]
+    return "\n".join([*lines, f"Diagnostic-Code: {diagnostic}"] if diagnostic else lines)
+
+
+def classes(raw: bytes) -> dict[str, str]:
+    return {address.lower(): kind for address, kind, _ in classify(raw)}
+
+
+@pytest.mark.parametrize(
+    ("status", "diagnostic", "kind"),
+    [
+        ("5.1.1", "smtp; 550 5.1.1 <pat.lee@dest.example>: Recipient address rejected: User unknown", GONE),
+        ("5.1.1", "smtp;550-5.1.1 The email account that you tried to reach does not exist. 550 5.1.1 - gsmtp", GONE),
+        ("5.0.0", 'smtp; 550 "Unknown User"', GONE),
+        ("5.0.0", "smtp; 554 delivery error: dd This user doesn't have a mail.example account", GONE),
+        ("5.1.1", "", GONE),
+        ("5.1.2", "X-Postfix; Host or domain name not found. Name service error for name=dest.example type=MX", GONE),
+        ("5.4.1", "smtp;550 5.4.1 [pat.lee@dest.example]: Recipient address rejected: Access denied", GONE),
+        ("5.1.1", 'X-Postfix; unknown user: "pat.lee"', GONE),
+        ("5.1.1", "X-Notes; User pat.lee (pat.lee@dest.example) not listed in Domino Directory", GONE),
+        ("5.2.2", "smtp; 552 5.2.2 mailbox full", LATER),
+        ("4.2.2", "smtp; 452 4.2.2 the inbox is out of storage space", LATER),
+        ("5.7.1", "smtp; 554 5.7.1 looks like spam", MESSAGE),
+        ("5.7.1", "smtp; 554 5.7.1 Service unavailable; Client host [192.0.2.9] blocked using list.example", US),
+        ("5.7.26", "smtp; 550 5.7.26 fails to pass DMARC", US),
+        ("5.3.4", "smtp; 552 5.3.4 message size exceeds fixed limit", MESSAGE),
+        ("4.4.1", "X-Postfix; connect to mx.dest.example[192.0.2.9]:25: Connection timed out", LATER),
+        ("4.4.1", "X-Postfix; connect to mx.dest.example[192.0.2.9]:25: Connection refused", LATER),
+        ("4.4.7", "smtp; 450 4.1.1 user unknown in local recipient table", LATER),
+        ("5.4.7", "smtp; 554 5.4.7 message expired in queue", LATER),
+        ("4.7.0", "smtp; host mx.dest.example[192.0.2.9] refused to talk to me: 554 5.7.1 blocked", US),
+        ("5.1.8", "smtp; 553 5.1.8 <orders@shop.example>... does not exist (in reply to MAIL FROM command)", US),
+        ("5.4.6", "X-Postfix; mail for dest.example loops back to myself", MESSAGE),
+        ("5.0.0", "", MESSAGE),
+    ],
+)  # fmt: skip
+def test_a_notification_is_read_by_what_the_far_end_said(status: str, diagnostic: str, kind: str) -> None:
+    assert classes(report(recipient(status, diagnostic))) == {PAT: kind}
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "kind"),
+    [
+        ("delayed", "4.4.1", "delayed"),
+        ("delivered", "2.0.0", "none"),
+        ("relayed", "2.1.5", "none"),
+        ("expanded", "2.0.0", "none"),
+        ("Failed", "5.1.1", GONE),
+        ("failure", "5.1.1", GONE),
+    ],
+)
+def test_only_what_failed_has_failed(action: str, status: str, kind: str) -> None:
+    assert classes(report(recipient(status, "smtp; 550 5.1.1 user unknown", action))) == {PAT: kind}
+
+
+def test_each_recipient_is_read_by_itself_also_without_a_blank_line_between_them() -> None:
+    dead = recipient("5.1.1", "smtp; 550 5.1.1 no such user")
+    full = recipient("5.2.2", "smtp; 552 5.2.2 quota exceeded", address=SAM)
+    assert classes(report(dead, full)) == {PAT: GONE, SAM: LATER}
+    assert classes(report(f"{dead}\n{full}")) == {PAT: GONE, SAM: LATER}
+
+
+def test_an_address_that_is_none_is_looked_up_in_what_came_back() -> None:
+    fields = "Final-Recipient: X400; c=us;a= ;p=dest;o=x;s=lee\nAction: failed\nStatus: 5.1.1"
+    assert classes(report(fields)) == {PAT: GONE}
+
+
+def test_the_words_for_people_help_out_where_the_notification_says_nothing() -> None:
+    text = f"Your mail to\n\n  {PAT}\n    550 5.1.1 no such user here\n"
+    assert classes(report(recipient("5.0.0"), text=text)) == {PAT: GONE}
+
+
+def test_folded_fields_and_comments_are_read() -> None:
+    fields = (
+        f"Final-Recipient: rfc822;\n  <{PAT}> (Pat)\nAction: failed (really)\nStatus: 5.1.1 (bad)\n"
+        f"Diagnostic-Code: smtp;\n 550 no such\n user"
+    )
+    assert classify(report(fields)) == [(PAT, GONE, "5.1.1")]
+
+
+def texts() -> dict[str, tuple[str, str]]:
+    """The bounces without a format in bounces.txt, by name: each with its class."""
+    sections = Path(__file__).with_name("bounces.txt").read_text().split("=== ")[1:]
+    found = {}
+    for section in sections:
+        title, _, text = section.partition("\n")
+        name, _, kind = title.partition(" = ")
+        found[name] = text.replace("{COPY}", COPY).replace("{PAT}", PAT), kind
+    return found
+
+
+PLAIN = texts()
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_bounces_without_a_format_are_read(name: str, line_end: str) -> None:
+    text, kind = PLAIN[name]
+    raw = mail(text).replace(b"\n", line_end.encode())
+    assert classes(raw) == {PAT: kind}
+    assert classes(b"From MAILER-DAEMON Mon Jun  1 09:05:00 2026\n" + raw) == {PAT: kind}
+
+
+def test_several_recipients_in_one_text_have_their_own_words() -> None:
+    text = f"The following addresses failed:\n\n<{PAT}>:\n550 5.1.1 no such user\n\n<{SAM}>:\n552 5.2.2 mailbox full\n"
+    assert classes(mail(text)) == {PAT: GONE, SAM: LATER}
+
+
+def test_html_and_base64_are_read_like_text() -> None:
+    html = mail(
+        f"<html><body><p>{PAT}</p><p>550 5.1.1 no such <b>user</b></p></body></html>",
+        headers="Content-Type: text/html\n",
+    )
+    assert classes(html) == {PAT: GONE}
+    encoded = encodebytes(f"<{PAT}>: 550 5.1.1 no such user\n".encode()).decode()
+    assert classes(mail(encoded, headers="Content-Transfer-Encoding: base64\n")) == {PAT: GONE}
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("Delivery Status Notification (Delay)", f"Delivery to the following recipient has been delayed:\n\n"
+                                                 f" {PAT}\n\nMessage will be retried for 2 more days.\n"),
+        ("Warning: could not send message for past 4 hours", f"THIS IS A WARNING MESSAGE ONLY. YOU DO NOT NEED "
+            f"TO RESEND YOUR MESSAGE.\n\n<{PAT}>\n451 try later\n"),
+        ("Warning: message 1abc delayed 24 hours", f"The message has not yet been delivered to:\n  {PAT}\nNo "
+                                                   f"action is required on your part. Delivery attempts will "
+                                                   f"continue.\n"),
+    ],
+)  # fmt: skip
+def test_a_delay_is_no_failure(subject: str, text: str) -> None:
+    assert classes(mail(text, subject)) == {PAT: "delayed"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "sender", "headers", "text"),
+    [
+        ("Re: delivery failure?", f"Pat <{PAT}>", "", f"Was that a 550 5.1.1 user unknown for {SAM}?\n"),
+        ("Out of office: Your order", f"Pat <{PAT}>", "Auto-Submitted: auto-replied\n", f"Back on Monday. "
+            f"My old address "
+            f"{SAM} says 550 5.1.1 user unknown.\n"),
+        ("Automatic reply: Your order", DAEMON, "", f"{PAT} is away. 550 5.1.1 user unknown\n"),
+        ("Abwesenheitsnotiz", f"Pat <{PAT}>", "X-Autoreply: yes\n", f"{PAT} ist unbekannt verzogen\n"),
+        ("Please confirm your message to Pat", "Mail Delivery System "
+                                               "<postmaster@guard.example>", "", f"To deliver your mail to {PAT}, "
+            f"click here to verify you are human.\n"),
+        ("Successful Mail Delivery Report", DAEMON, "", f"<{PAT}>: delivery via mx.dest.example: 250 2.1.5 ok\n"
+                                                        f"Your message was successfully delivered.\n"),
+        ("Your invoice", "Billing <billing@dest.example>", "", f"The address {PAT} is unknown to us. 550 5.1.1\n"),
+        ("Thank you for your e-mail", "Postmaster <support@dest.example>", "", f"We got your mail to {PAT}.\n"),
+    ],
+)  # fmt: skip
+def test_people_and_what_answers_for_them_are_no_bounces(subject: str, sender: str, headers: str, text: str) -> None:
+    assert set(classes(mail(text, subject, sender, headers)).values()) <= {"none", "delayed"}
+
+
+def test_a_read_receipt_is_no_bounce() -> None:
+    headers = 'Content-Type: multipart/report; report-type=disposition-notification; boundary="B"\n'
+    body = (
+        f"--B\n\nYour message was displayed.\n--B\nContent-Type: message/disposition-notification\n\n"
+        f"Final-Recipient: rfc822; {PAT}\nDisposition: manual-action; displayed\n\n--B--\n"
+    )
+    assert classify(mail(body, "Read: Your order", f"Pat <{PAT}>", headers)) == []
+
+
+def complaint(fields: str) -> bytes:
+    headers = 'Content-Type: multipart/report; report-type=feedback-report; boundary="B"\n'
+    body = (
+        f"--B\n\nAn abuse report.\n--B\nContent-Type: message/feedback-report\n\n{fields}\n--B\nContent-Type: "
+        f"message/rfc822\n\n{COPY}\n--B--\n"
+    )
+    return mail(body, "Abuse report", "feedback@provider.example", headers)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (f"Feedback-Type: abuse\nOriginal-Rcpt-To: <{SAM}>\n", {SAM: "complaint"}),
+        ("Feedback-Type: abuse\nUser-Agent: x\n", {PAT: "complaint"}),
+        ("Feedback-Type: fraud\n", {PAT: "complaint"}),
+        (f"Feedback-Type: not-spam\nOriginal-Rcpt-To: {SAM}\n", {}),
+        (f"Feedback-Type: auth-failure\nOriginal-Rcpt-To: {SAM}\n", {}),
+    ],
+)
+def test_a_complaint_is_one_only_when_a_person_made_it(fields: str, expected: dict[str, str]) -> None:
+    assert classes(complaint(fields)) == expected
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.binary(max_size=2_000))
+def test_random_bytes_are_no_trouble(raw: bytes) -> None:
+    for address, kind, _ in classify(raw):
+        assert isinstance(address, str)
+        assert kind
+
+
+SEEDS = [
+    report(recipient("5.1.1", "smtp; 550 5.1.1 user unknown")),
+    mail(PLAIN["exim"][0]),
+    complaint("Feedback-Type: abuse\n"),
+]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SEEDS), st.integers(0, 2_000), st.binary(max_size=30), st.integers(0, 2_000))
+def test_cut_and_bent_mails_are_no_trouble(raw: bytes, at: int, piece: bytes, cut: int) -> None:
+    classify(raw[:at] + piece + raw[at + len(piece) :])
+    classify(raw[:cut])
+
+
+def nested(depth: int) -> bytes:
+    opening = "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(depth))
+    return (
+        f"From: {DAEMON}\nSubject: failure notice\nReturn-Path: <>\n{opening}\n550 5.1.1 user unknown {PAT}\n".encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        nested(1_000),
+        b"From: MAILER-DAEMON\nReturn-Path: <>\n" + b"X-Long: " + b"a" * 3_000_000 + b"\n\nbody",
+        b"From: MAILER-DAEMON\nReturn-Path: <>\n" + b"X: y\n" * 200_000 + b"\nbody",
+        b"From: MAILER-DAEMON\nReturn-Path: <>\nSubject: " + b"=?utf-8?q?=00=ff?= " * 20_000 + b"\n\nbody",
+        mail(f"<{PAT}>: " + "very long " * 300_000),
+        mail("a@b.example " * 200_000),
+        mail("<" * 1_000_000, headers="Content-Type: text/html\n"),
+        mail("--B\n" * 300_000, headers="Content-Type: multipart/report; boundary=B\n"),
+        report(*[recipient("5.1.1", "smtp; 550 5.1.1 user unknown", address=f"p{n}@d.example") for n in range(5_000)]),
+        mail("\xff\xfe", headers="Content-Type: text/plain; charset=unicode-escape\n"),
+        mail("text", headers="Content-Type: text/plain; charset=\x00nonsense\xff\n"),
+        mail("=" * 500_000, headers="Content-Transfer-Encoding: quoted-printable\n"),
+        b"",
+        b"\n\n\n",
+        b"\0" * 1_000_000,
+    ],
+    ids=range(15),
+)  # fmt: skip
+def test_hostile_mails_are_read_to_their_end(raw: bytes) -> None:
+    assert all(kind for _, kind, _ in classify(raw))
