@@ -20,11 +20,12 @@ _COMMAND = (sys.executable, "-P", "-m", "services.cli.benching.worker")
 
 
 class Team:
-    """Running worker processes, waiting for the start. What they log is in ``log``."""
+    """Running worker processes, waiting for the start; what each reports comes to a file of ``reports``."""
 
-    def __init__(self, processes: list[Process], log: Path) -> None:
+    def __init__(self, processes: list[Process], log: Path, reports: list[Path]) -> None:
         self._processes = processes
         self._log = log
+        self._reports = reports
 
     async def ready(self, order: Order) -> None:
         """Give everybody the order and wait until all are connected to Postgres."""
@@ -51,10 +52,11 @@ class Team:
         for process in self._processes:
             _input_of(process).close()
         async with asyncio.timeout(FINISH_SECONDS):
-            printed = [await _output_of(process).read() for process in self._processes]
-        if not all(printed):
+            codes = [await process.wait() for process in self._processes]
+        if any(codes):
             raise self._failure()
-        return [msgspec.json.decode(one, type=Report) for one in printed]
+        # Files, and not what they print: a process's last output may be lost with it when it is long.
+        return [msgspec.json.decode(report.read_bytes(), type=Report) for report in self._reports]
 
     def last_words(self) -> str:
         """The last line in the log."""
@@ -68,14 +70,15 @@ class Team:
 @asynccontextmanager
 async def team(size: int, log: Path) -> AsyncIterator[Team]:
     """``size`` worker processes that log to ``log``; none is left at the end of the block."""
+    reports = [log.with_suffix(f".{number}.json") for number in range(size)]
     processes: list[Process] = []
     try:
         with log.open("wb") as file:
-            for _ in range(size):
+            for report in reports:
                 processes.append(  # noqa: PERF401 - those started before a failure must be known to be ended
-                    await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE, stderr=file)
+                    await asyncio.create_subprocess_exec(*_COMMAND, report, stdin=PIPE, stdout=PIPE, stderr=file)
                 )
-        yield Team(processes, log)
+        yield Team(processes, log, reports)
     finally:
         for process in processes:
             with suppress(ProcessLookupError):

@@ -1,7 +1,7 @@
 """One worker process of a run: the product's own claim loop, over a provider that only takes its time.
 
-``python -m services.cli.benching.worker`` reads its order from standard input, says ``ready``, begins at the next
-line, ends when standard input does, and prints what it did as JSON. Log lines go to standard error, as in life.
+``python -m services.cli.benching.worker FILE`` reads its order from standard input, says ``ready``, begins at the next
+line, ends when standard input does, and writes what it did to FILE as JSON. Log lines go to standard error, as in life.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -99,7 +100,7 @@ def make_worker(order: Order, database: Database, provider: PatientProvider) -> 
     return Worker(settings, database, AnyTenant(), provider)
 
 
-async def _work(order: Order) -> None:
+async def _work(order: Order, reported: Path) -> None:
     database = Database(order.database_url, pool_size=POOL, name="waybill bench")
     provider, stop = PatientProvider(order.provider_seconds), asyncio.Event()
     try:
@@ -115,7 +116,7 @@ async def _work(order: Order) -> None:
         await working
     finally:
         await database.close()
-    sys.stdout.buffer.write(msgspec.json.encode(Report(spent, provider.given)))
+    reported.write_bytes(msgspec.json.encode(Report(spent, provider.given)))  # noqa: ASYNC240 - nothing else runs any more
 
 
 async def _next_line() -> None:
@@ -125,7 +126,7 @@ async def _next_line() -> None:
 def main() -> None:
     """Work as told."""
     logs.configure(json=True)
-    run_loop(_work(msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)))
+    run_loop(_work(msgspec.json.decode(sys.stdin.buffer.readline(), type=Order), Path(sys.argv[1])))
 
 
 if __name__ == "__main__":
