@@ -140,7 +140,7 @@ def _parcel(claim: Claim, tenant: ScopedTenant, gate: Gate) -> Parcel | None:
         content,
         tenant,
         attempt=claim.attempts + 1,
-        possible_duplicate=claim.unknowns + claim.lost > 0,
+        possible_duplicate=claim.may_repeat or claim.unknowns + claim.lost > 0,
         unanswered=claim.unanswered,
         gate=gate,
     )

@@ -12,6 +12,7 @@ from shared.channel import Channel
 from shared.event import EventStatus
 from shared.ids import EventId, ScopeId
 from shared.job import JobReason, JobStatus
+from shared.store.claim import MAY_HAVE_SENT
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA, COUNT_WORK
 
@@ -74,8 +75,9 @@ CANCEL_IF_UNCLAIMED = f"""
 WITH found AS MATERIALIZED (
   SELECT job_id, event_id, channel, status, reason, claim_seq, reported_seq, created_at,
          status = 'PENDING' AND claimed_until < now() AS free,
-         status = 'SENT' OR claim_seq > reported_seq OR lost > 0 OR unknowns > 0
-           OR EXISTS (SELECT FROM attempts a WHERE a.job_id = o.job_id AND a.verdict = 'delivered') AS may_be_sent
+         status = 'SENT' OR claim_seq > reported_seq OR lost > 0 OR unknowns > 0 OR EXISTS (
+           SELECT FROM attempts a
+           WHERE a.job_id = o.job_id AND (a.verdict = 'delivered' OR {MAY_HAVE_SENT})) AS may_be_sent
   FROM outgoing o
   WHERE scope_id = $1 AND event_id = ANY ($2::uuid[])
 ),

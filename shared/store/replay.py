@@ -8,6 +8,7 @@ from enum import StrEnum
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
 from shared.job import JobReason, JobStatus
+from shared.store.claim import MAY_HAVE_SENT
 from shared.store.database import HotConnection
 from shared.store.job_lists import JobKey
 from shared.store.ledger import COUNT_DELTA
@@ -100,9 +101,10 @@ SELECT result
 FROM judged
 """
 
-# All limits begin anew but for one: ``lost`` stays 1 where an earlier copy may have gone out (a claim was lost, or an
-# answer never came), because from it the next attempts know that they may be duplicates. claim_seq moves on, so that
-# whatever the claims before still report is old; reported_seq with it, so that nobody takes that step for a lost claim.
+# Every limit begins anew. That an earlier copy may have gone out is not forgotten with the counts: the next claim reads
+# it from the attempts, and where those say nothing of it (they could not be written), one silence stays counted.
+# claim_seq moves on, so that whatever the claims before still report is old; reported_seq with it, so that nobody takes
+# that step for a lost claim.
 REPLAY_IF_FAILED = f"""
 {_JUDGED},
 replayed AS (
@@ -115,8 +117,9 @@ replayed AS (
       lane = o.lane | 1,
       attempts = 0,
       unanswered = 0,
-      unknowns = 0,
-      lost = (o.unknowns > 0 OR o.lost > 0 OR o.claim_seq > o.reported_seq)::int,
+      unknowns = ((o.unknowns > 0 OR o.lost > 0) AND NOT EXISTS (
+        SELECT FROM attempts a WHERE a.job_id = o.job_id AND {MAY_HAVE_SENT}))::int,
+      lost = 0,
       claim_seq = o.claim_seq + 1,
       reported_seq = o.claim_seq + 1,
       due_at = now(),

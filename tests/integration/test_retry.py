@@ -21,17 +21,18 @@ from shared.job import REASONS, JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
 from shared.store.database import Database
-from shared.store.settle import AttemptRow, settle_if_claimed
+from shared.store.settle import AttemptRow, settle_if_claimed, settle_without_attempt
 from shared.tenant import Mode
 from shared.verdict import VERDICT_WORDS, Deferred, Delivered, NoVerdict, Rejected, Verdict
 from tests.factories import accept_events, claim_jobs, create_jobs, end_leases, new_event, new_job, until
 from tests.fakes.ingest import Ingest, running_ingest
 from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.product import eventually
-from tests.fakes.provider import ScriptedProvider
+from tests.fakes.provider import ScriptedProvider, never_after_handover
 from tests.fakes.tenants import OneTenant
 
 HOUR = timedelta(hours=1)
+TERMS = Terms(DEFAULT_POLICIES[Channel.EMAIL])
 FAILED = [reason for reason, text in REASONS.items() if text.status is JobStatus.FAILED]
 
 
@@ -59,9 +60,10 @@ async def claimed(ingest: Ingest) -> Claim:
 async def settle(ingest: Ingest, claim: Claim, verdict: Verdict) -> str:
     """What the report of ``claim``, one attempt that ended in ``verdict``, did."""
     word = VERDICT_WORDS[type(verdict)]
-    effect = effect_of(verdict, claim, Terms(DEFAULT_POLICIES[Channel.EMAIL]), random.Random(1))
-    repeat = claim.unknowns + claim.lost > 0
-    row = AttemptRow(0, "smtp", word, "", None, None, None, datetime.now(UTC), timedelta(), False, repeat)
+    effect = effect_of(verdict, claim, TERMS, random.Random(1))
+    repeat = claim.may_repeat or claim.unknowns + claim.lost > 0
+    stage = "after_handover" if isinstance(verdict, NoVerdict) and verdict.handed_over else ""
+    row = AttemptRow(0, "smtp", word, stage, None, None, None, datetime.now(UTC), timedelta(), False, repeat)
     async with ingest.database.hot() as pg:
         (settled,) = await settle_if_claimed(pg, Channel.EMAIL, [report_of(claim, effect, (row,))])
     return settled.act
@@ -151,11 +153,7 @@ async def test_two_retries_at_once_with_four_workers_running_make_one_new_attemp
             await workers.enter_async_context(working(database, bus, provider, f"worker-{number}"))
         answers = await asyncio.gather(retry(ingest, event_id), retry(ingest, event_id))
         assert sorted(status for status, _ in answers) == [200, 409]
-
-        async def sent() -> bool:
-            return bool((await row(ingest))["status"] == "SENT")
-
-        await eventually(sent)
+        await in_status(ingest, JobStatus.SENT)
         code, told = await retry(ingest, event_id)
         assert (code, told["detail"]) == (409, "The job is SENT.")
     assert len(provider.sent) == 1
@@ -165,11 +163,26 @@ async def test_two_retries_at_once_with_four_workers_running_make_one_new_attemp
     assert await ledger_mistakes(database) == []
 
 
+async def in_status(ingest: Ingest, status: JobStatus) -> None:
+    """Return once the only job there is has come to ``status``."""
+
+    async def there() -> bool:
+        return bool((await row(ingest))["status"] == status)
+
+    await eventually(there)
+
+
 @asynccontextmanager
-async def working(database: Database, bus: LocalBus, provider: ScriptedProvider, name: str) -> AsyncIterator[None]:
+async def working(
+    database: Database,
+    bus: LocalBus,
+    provider: ScriptedProvider,
+    name: str,
+    attempt_timeout: timedelta = timedelta(seconds=5),
+) -> AsyncIterator[None]:
     """One of several workers on the same bus and provider."""
     second = timedelta(seconds=1)
-    settings = WorkerSettings(Channel.EMAIL, name, 10, 30 * second, 5 * second, second, second / 10, second)
+    settings = WorkerSettings(Channel.EMAIL, name, 10, 30 * second, attempt_timeout, second, second / 10, second / 5)
     worker, stop = Worker(settings, database, OneTenant(), provider), asyncio.Event()
     bus.on_wake(Channel.EMAIL, worker.bell.ring)
     running = asyncio.create_task(worker.run(stop))
@@ -205,15 +218,37 @@ async def test_what_may_have_gone_out_before_a_retry_is_flagged_after_it_and_the
     await settle(ingest, await claimed(ingest), Rejected())
     await retry(ingest, event_id)
     job = await row(ingest)
-    assert (job["unknowns"], job["lost"]) == (0, 1)
-    # All the silences that a new job has, too; only then is it over.
+    assert (job["unknowns"], job["lost"]) == (0, 0)
+    # As many silences as a new job survives, and only then is it over.
     for status in ("PENDING", "PENDING", "FAILED"):
-        claim = await claimed(ingest)
-        await settle(ingest, claim, NoVerdict(handed_over=True))
+        await settle(ingest, await claimed(ingest), NoVerdict(handed_over=True))
         assert (await row(ingest))["status"] == status
     (shown,) = (await ingest.live.get("/api/v1/jobs")).json()["data"]
-    flags = [attempt["possible_duplicate"] for attempt in shown["attempts"]]
-    assert flags == [False, True, True, True, True]
+    assert [attempt["possible_duplicate"] for attempt in shown["attempts"]] == [False, True, True, True, True]
+
+
+async def test_a_held_job_that_is_retried_is_sent_and_flagged(ingest: Ingest) -> None:
+    event_id = await made(ingest, on_unknown="hold")
+    first = ScriptedProvider(never_after_handover)
+    async with working(ingest.database, LocalBus(), first, "worker", attempt_timeout=timedelta(milliseconds=50)):
+        await in_status(ingest, JobStatus.FAILED)
+    assert (await row(ingest))["reason"] == "unknown_outcome"
+    second = ScriptedProvider()
+    await retry(ingest, event_id)
+    async with working(ingest.database, LocalBus(), second, "worker"):
+        await until(lambda: second.sent)
+    assert (await row(ingest))["status"] == "SENT"
+    assert [parcel.possible_duplicate for parcel in second.sent] == [True]
+
+
+async def test_a_silence_that_no_attempt_tells_of_is_remembered_by_the_count(ingest: Ingest) -> None:
+    event_id = await made(ingest)
+    silence = effect_of(NoVerdict(handed_over=True), claim := await claimed(ingest), TERMS, random.Random(1))
+    async with ingest.database.hot() as pg:
+        await settle_without_attempt(pg, Channel.EMAIL, report_of(claim, silence))
+    await settle(ingest, await claimed(ingest), Rejected())
+    await retry(ingest, event_id)
+    assert (await row(ingest))["unknowns"] == 1
 
 
 async def test_a_job_nobody_can_have_got_is_not_flagged(ingest: Ingest) -> None:
@@ -221,7 +256,9 @@ async def test_a_job_nobody_can_have_got_is_not_flagged(ingest: Ingest) -> None:
     await settle(ingest, await claimed(ingest), NoVerdict(handed_over=False))
     await settle(ingest, await claimed(ingest), Rejected())
     await retry(ingest, event_id)
-    assert (await row(ingest))["lost"] == 0
+    claim = await claimed(ingest)
+    assert not claim.may_repeat
+    assert claim.unknowns + claim.lost == 0
 
 
 @pytest.mark.parametrize(
