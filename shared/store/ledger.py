@@ -1,8 +1,9 @@
 """The counts a tenant sees: rows (scope, day of creation, channel, status, reason), purged never.
 
 ``n`` says how many events or jobs are in that status: every transition moves it. ``attempts``, ``rounds``, ``tried``
-and ``sent`` say what happened and only grow; they stand on whichever row the job came to, and only their sums mean
-something. Everything is written in the transaction of what it counts.
+and ``sent`` say what happened and only grow, but for a mail that comes back: its ``sent`` is taken back. They stand
+on whichever row the job came to, and only their sums mean something. Everything is written in the transaction of what it
+counts.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ INSERT INTO ledger (scope_id, day, channel, status, reason, n, attempts, rounds,
 SELECT scope_id, day, channel, status, reason, sum(n), sum(attempts), sum(rounds), sum(tried), sum(sent)
 FROM delta
 GROUP BY 1, 2, 3, 4, 5
-HAVING sum(n) <> 0 OR sum(attempts) + sum(rounds) + sum(sent) > 0
+HAVING sum(n) <> 0 OR sum(attempts) + sum(rounds) + sum(sent) <> 0
 ORDER BY 1, 2, 3, 4, 5
 ON CONFLICT (scope_id, day, channel, status, reason) DO UPDATE
 SET n = ledger.n + excluded.n,
@@ -51,12 +52,12 @@ SET n = ledger.n + excluded.n,
 """``COUNT_DELTA`` for statements that send as well: their ``delta`` has all of the ledger's columns."""
 
 
-def bucket_of(accepted_at: str, created_at: str) -> str:
-    """The SQL of the bucket of a job that becomes SENT now, from the SQL of two of its columns.
+def bucket_of(accepted_at: str, created_at: str, sent_at: str = "now()") -> str:
+    """The SQL of the bucket of a job that becomes SENT at ``sent_at``, from the SQL of two of its columns.
 
     ``accepted_at`` is null in rows from before there was one.
     """
-    milliseconds = f"extract(epoch FROM now() - coalesce({accepted_at}, {created_at}))::float8 * 1000"
+    milliseconds = f"extract(epoch FROM {sent_at} - coalesce({accepted_at}, {created_at}))::float8 * 1000"
     return f"floor(ln(greatest({milliseconds}, 1)) / ln({BUCKET_RATIO}::float8))::int::text"
 
 

@@ -49,6 +49,7 @@ told AS (
   SELECT scope_id, channel, sum(sent) AS sent, reason AS bucket
   FROM ledger
   WHERE status = 'sent_after'
-  GROUP BY 1, 2, 4)
+  GROUP BY 1, 2, 4
+  HAVING sum(sent) <> 0)
 """
 """How long it took to SENT, in buckets."""
