@@ -117,7 +117,7 @@ def test_process_counts_that_are_none_are_refused(text: str) -> None:
 
 
 def test_the_cpu_of_a_process_and_its_children_is_seen() -> None:
-    burn = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\ninput()"
+    burn = "import time\nwhile time.process_time() < 0.6: pass\nprint(flush=True)\ninput()"
     script = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])"
     parent = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with parent:
@@ -126,7 +126,7 @@ def test_the_cpu_of_a_process_and_its_children_is_seen() -> None:
         spent = tree_cpu_seconds(parent.pid)
         parent.kill()
     assert spent is not None
-    assert spent >= 0.2
+    assert spent >= 0.4  # the kernel counts in ticks, and the interpreters by themselves take far less
 
 
 def test_the_cpu_of_a_process_that_is_not_there_is_not_known() -> None:
