@@ -29,6 +29,7 @@ def ready_lines(told: dict[str, Any], path: Path) -> list[str]:
         f"  curl -s {api}/api/v1/events/EVENT {key}",
         f"  curl -s {told['inbox_url']}/api/v1/inbox {READ.format(campus['subscriber_token'])}",
         f"  curl -s {api}/sandbox/messages {READ.format(told['operator_token'])}",
+        f"To be pushed to in your browser: {told['inbox_url']}/push-demo#{campus['subscriber_token']}",
         "Stop with Ctrl-C.",
     ]
 

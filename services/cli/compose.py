@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from services.cli.ground import Ground
 from shared.lifecycle import Part
 from shared.relay import parse_relay
-from shared.settings import BusSettings, ProcessSettings, Settings, StoreSettings, listed, load_settings
+from shared.settings import (
+    BusSettings,
+    EndpointSettings,
+    ProcessSettings,
+    Settings,
+    StoreSettings,
+    listed,
+    load_settings,
+)
 
 ALL = "all"
 
@@ -91,7 +99,6 @@ def _build_email(ground: Ground) -> list[Part]:
 
 def _push_settings() -> list[type[Settings]]:
     from services.push.settings import PushSettings
-    from shared.settings import EndpointSettings
 
     return [PushSettings, EndpointSettings]
 
@@ -101,7 +108,6 @@ def _build_push(ground: Ground) -> list[Part]:
     from services.push.app import build
     from services.push.settings import PushSettings
     from services.push.signers import StoredVapidKeys
-    from shared.settings import EndpointSettings
 
     return build(
         load_settings(PushSettings, ground.environ),
@@ -118,8 +124,8 @@ def _build_push(ground: Ground) -> list[Part]:
     )
 
 
-class InboxSettings(Settings):
-    """Where end users find their inbox."""
+class InboxSettings(EndpointSettings):
+    """Where end users find their inbox, and where their browsers may be."""
 
     port: int = listed("INBOX_PORT")
 
@@ -131,8 +137,18 @@ def _inapp_settings() -> list[type[Settings]]:
 def _build_inapp(ground: Ground) -> list[Part]:
     from services.inapp.app import build
 
-    port = load_settings(InboxSettings, ground.environ).port
-    return build(ground.database, ground.bus, ground.sealer, host=ground.host, port=port, hearts=ground.hearts)
+    settings = load_settings(InboxSettings, ground.environ)
+    return build(
+        ground.database,
+        ground.bus,
+        ground.tenants,
+        ground.sealer,
+        host=ground.host,
+        port=settings.port,
+        rules=settings.rules,
+        hearts=ground.hearts,
+        with_demo=ground.sinks is not None,
+    )
 
 
 SERVICES = {

@@ -8,6 +8,7 @@ from services.cli.exits import CommandFailed
 from services.cli.home import ROOT
 from services.cli.kept import TenantKeys
 from services.cli.key import issue_key, subscriber_token
+from services.cli.sender import vapid_key
 from shared.keys import Permission, hash_key
 from shared.sealing import Sealer
 from shared.store.database import Database
@@ -67,6 +68,12 @@ async def register_phone(database: Database) -> None:
         for tenant in RINGING:
             scope_id = (await scopes_of(connection, tenant))[Mode.LIVE].scope_id
             await register(connection, scope_id, RECIPIENT, "fcm", PHONE, "android", "demo")
+
+
+async def make_vapid_keys(database: Database, sealer: Sealer) -> None:
+    """Have every tenant that pushes reach browsers too."""
+    for tenant in RINGING:
+        await vapid_key(database, sealer, tenant)
 
 
 def example_event() -> dict[str, Any]:

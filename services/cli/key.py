@@ -38,7 +38,7 @@ def create(
         async with open_store(url) as database:
             return await issue_key(database, tenant, mode, granted, expires_at)
 
-    key = asyncio.run(work(_settings().database_url))
+    key = asyncio.run(work(read_settings().database_url))
     fields = {
         "key": key,
         "tenant": tenant,
@@ -51,7 +51,7 @@ def create(
 
 def mint_subscriber(tenant: str, *, recipient: str, test: bool, lifetime: timedelta, as_json: bool) -> None:
     """Mint an inbox token and print it."""
-    settings = _settings()
+    settings = read_settings()
     sealer = Sealer(settings.master_keys)
 
     async def work() -> str:
@@ -112,6 +112,7 @@ def _mode(test: bool) -> Mode:
     return Mode.TEST if test else Mode.LIVE
 
 
-def _settings() -> KeySettings:
+def read_settings() -> KeySettings:
+    """The environment's, once all of it is in order. Raises SettingsError."""
     check_environment(os.environ, [KeySettings])
     return load_settings(KeySettings)

@@ -19,10 +19,12 @@ app = typer.Typer(
 )
 database = typer.Typer(help="The schema in Postgres.", no_args_is_help=True)
 key = typer.Typer(help="API keys and inbox tokens.", no_args_is_help=True)
+sender = typer.Typer(help="What a tenant's messages are signed with.", no_args_is_help=True)
 schema = typer.Typer(help="The shapes of files, for editors.", no_args_is_help=True)
 tenant = typer.Typer(help="Tenants.", no_args_is_help=True)
 app.add_typer(database, name="db")
 app.add_typer(key, name="key")
+app.add_typer(sender, name="sender")
 app.add_typer(schema, name="schema")
 app.add_typer(tenant, name="tenant")
 
@@ -108,6 +110,14 @@ def schema_tenant() -> None:
     from services.cli.schema import print_tenant_schema
 
     print_tenant_schema()
+
+
+@sender.command("vapid")
+def sender_vapid(tenant: TenantKey, as_json: AsJson = False) -> None:
+    """Print the public key that browsers subscribe with; the tenant's key pair is made the first time."""
+    from services.cli.sender import vapid
+
+    vapid(tenant, as_json=as_json)
 
 
 @key.command("create")

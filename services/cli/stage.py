@@ -131,6 +131,7 @@ async def _set_up_demo(ground: Ground, kept: Kept, home: Path, *, prune: bool) -
     kept = msgspec.structs.replace(kept, keys=kept.keys | keys)
     save(home, kept)
     await demo.register_phone(ground.database)
+    await demo.make_vapid_keys(ground.database, ground.sealer)
     return kept
 
 

@@ -1,15 +1,19 @@
 """The inbox API: what an end user's own front end reads, under that user's token."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Router, get
 from litestar.datastructures import State
+from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
 from services.inapp.cors import open_to_browsers
 from services.inapp.subscribers import Subscribers
+from services.inapp.targets import target_routes
 from shared.content import Link
+from shared.endpoint import EndpointRules
 from shared.ids import format_event_id
 from shared.sealing import Sealer
 from shared.store.database import Database
@@ -64,8 +68,17 @@ class _Position(Struct, array_like=True):
     seq: Bigint
 
 
-def build_api(database: Database, sealer: Sealer, within: timedelta = DATABASE_TIMEOUT) -> "ASGI3Application":
-    """The ASGI application of the inbox; ``within``: how long a request waits for Postgres before its 503."""
+def build_api(
+    database: Database,
+    sealer: Sealer,
+    within: timedelta = DATABASE_TIMEOUT,
+    rules: EndpointRules | None = None,
+    pages: Sequence[ControllerRouterHandler] = (),
+) -> "ASGI3Application":
+    """The ASGI application of the inbox; ``within``: how long a request waits for Postgres before its 503.
+
+    ``rules`` say where a browser's endpoint may be (None: at the known push services), ``pages`` are served beside.
+    """
     subscribers = Subscribers(database, sealer, within / 2)
 
     @get(
@@ -94,7 +107,8 @@ def build_api(database: Database, sealer: Sealer, within: timedelta = DATABASE_T
             CountsOut(page.unread_count, page.total_count),
         )
 
-    app = make_app([Router(API_PATH, route_handlers=[list_inbox])], "Waybill inbox", API_PATH, BEARER)
+    routes = [list_inbox, *target_routes(database, sealer, subscribers, rules or EndpointRules(), within / 2)]
+    app = make_app([Router(API_PATH, route_handlers=routes), *pages], "Waybill inbox", API_PATH, BEARER)
     return open_to_browsers(app)
 
 

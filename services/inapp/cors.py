@@ -16,8 +16,8 @@ _ALWAYS = [
 ]
 _PREFLIGHT = [
     *_ALWAYS,
-    (b"access-control-allow-methods", b"GET"),
-    (b"access-control-allow-headers", b"Authorization, X-Request-Id"),
+    (b"access-control-allow-methods", b"GET, PUT, DELETE"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type, X-Request-Id"),
     (b"access-control-max-age", b"7200"),
 ]
 

@@ -61,7 +61,7 @@ def build(
             *list_routes(Lister(database, within)),
             *retry_routes(database, bus, within),
             metrics_route(reader),
-            *target_routes(database, within),
+            *target_routes(database, settings.rules, within),
         ],
     )
     app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH, BEARER)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from pydantic import model_validator
 
-from shared.settings import Settings, format_duration, listed
+from shared.settings import EndpointSettings, format_duration, listed
 
 LEAST_KEPT_CONTENT = timedelta(hours=1)
 """Far longer than any claim: an attempt that may still be reported on must not be gone."""
@@ -12,7 +12,7 @@ LEAST_KEPT_EVENTS = timedelta(days=30)
 """A product may post again with the same key for as long."""
 
 
-class IngestSettings(Settings):
+class IngestSettings(EndpointSettings):
     """Where products find the API, how long they wait for Postgres, how patient the sweeps are, and what is kept."""
 
     port: int = listed("PORT")

@@ -3,7 +3,7 @@
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.ids import TenantId
+from shared.ids import ScopeId, TenantId
 from shared.store.database import HotConnection
 
 FCM = "fcm"
@@ -67,6 +67,20 @@ async def find_secret(pg: HotConnection, tenant_id: TenantId, kind: str) -> byte
     """The tenant's secret of ``kind``, still sealed, or None."""
     sealed: bytes | None = await pg.fetchval(FIND, tenant_id, kind)
     return sealed
+
+
+FIND_OF_SCOPE = """
+SELECT tenant_id, sealed
+FROM scopes
+JOIN sender_secrets USING (tenant_id)
+WHERE scope_id = $1 AND kind = $2
+"""
+
+
+async def find_secret_of_scope(pg: HotConnection, scope_id: ScopeId, kind: str) -> tuple[TenantId, bytes] | None:
+    """The secret of ``kind`` of the scope's tenant, still sealed, and whose it is; or None."""
+    row = await pg.fetchrow(FIND_OF_SCOPE, scope_id, kind)
+    return None if row is None else (TenantId(row["tenant_id"]), row["sealed"])
 
 
 OF_TENANT = text("""

@@ -272,7 +272,7 @@ async def test_any_page_in_a_browser_may_ask_but_never_with_cookies(inboxes: Inb
         },
     )
     assert preflight.status_code == 204
-    assert preflight.headers["access-control-allow-methods"] == "GET"
+    assert preflight.headers["access-control-allow-methods"] == "GET, PUT, DELETE"
     assert "Authorization" in preflight.headers["access-control-allow-headers"]
     for answer in (preflight, await inboxes.get(inboxes.token()), await inboxes.get(None)):
         assert answer.headers["access-control-allow-origin"] == "*"

@@ -12,6 +12,7 @@ import pytest
 from litestar import Router
 
 from services.ingest.targets import target_routes
+from shared.endpoint import EndpointRules
 from shared.keys import Permission
 from shared.lifecycle import run_parts
 from shared.store.database import Database
@@ -22,7 +23,11 @@ from shared.web.app import make_app
 from shared.web.auth import KeyRing, guarded
 from shared.web.server import http_part
 from tests.fakes.ingest import apply_model, tenant_model
+from tests.fakes.webpush import Browser
 
+BROWSER = Browser("https://updates.push.services.mozilla.com/wpush/v2/gAAAAAB").as_json()
+SWAPPED = {"p256dh": BROWSER["keys"]["auth"], "auth": BROWSER["keys"]["p256dh"]}
+OFF_THE_CURVE = {**BROWSER["keys"], "p256dh": "BA" + "A" * 85}
 BOBS = "/api/v1/recipients/bob/push-targets"
 CAROLS = "/api/v1/recipients/carol/push-targets"
 
@@ -46,7 +51,7 @@ async def running(database: Database) -> AsyncIterator[Api]:
     scopes = await apply_model(database, tenant_model())
     within = timedelta(seconds=2)
     keys = KeyRing(database, within)
-    router = Router("/api/v1", route_handlers=guarded(keys, target_routes(database, within)))
+    router = Router("/api/v1", route_handlers=guarded(keys, target_routes(database, EndpointRules(), within)))
     stop = asyncio.Event()
     part = http_part("targets", make_app([router], "Waybill", "/api/v1"), "127.0.0.1", 0)
     serving = asyncio.create_task(run_parts([part], stop))
@@ -102,6 +107,21 @@ async def test_a_target_is_registered_listed_and_removed_without_its_token_being
     assert (await api.live.request("DELETE", BOBS, json={"token": "fcm:token-1"})).status_code == 404
 
 
+async def test_a_browser_is_registered_as_it_writes_its_subscription_itself(api: Api) -> None:
+    answer = await api.live.put(BOBS, json=BROWSER)
+    assert answer.status_code == 200, answer.text
+    target = answer.json()
+    assert (target["kind"], target["platform"]) == ("webpush", "web")
+    assert "mozilla" not in answer.text
+    padded = {name: key + "=" * (-len(key) % 4) for name, key in BROWSER["keys"].items()}
+    again = await api.live.put(CAROLS, json={**BROWSER, "keys": padded, "app": "shop"})
+    assert again.json()["id"] == target["id"]
+    assert (await ids(api.live, BOBS), await ids(api.live, CAROLS)) == ([], [target["id"]])
+    gone = await api.live.request("DELETE", CAROLS, json={"endpoint": BROWSER["endpoint"]})
+    assert gone.status_code == 204
+    assert await ids(api.live, CAROLS) == []
+
+
 async def test_a_target_is_removed_by_its_id_for_its_own_recipient_only(api: Api) -> None:
     target_id = (await api.put()).json()["id"]
     assert (await api.live.delete(f"{CAROLS}/{target_id}")).status_code == 404
@@ -154,7 +174,16 @@ async def _stored(api: Api, recipient_id: str) -> list[str]:
         ({"token": "x" * 4097}, [("/token", "too_long")]),
         ({"token": "a b"}, [("/token", "invalid")]),
         ({"token": "tökén"}, [("/token", "invalid")]),
-        ({"token": "a", "kind": "webpush"}, [("/kind", "invalid")]),
+        ({"token": "a", "kind": "webpush"}, [("/token", "invalid"), ("/endpoint", "missing"), ("/keys", "missing")]),
+        ({"token": "a", "endpoint": "https://web.push.apple.com/a"}, [("/endpoint", "invalid")]),
+        ({"endpoint": "https://web.push.apple.com/a"}, [("/keys", "missing")]),
+        (
+            {"endpoint": "https://web.push.apple.com/a", "keys": {}},
+            [("/keys/p256dh", "missing"), ("/keys/auth", "missing")],
+        ),
+        ({"endpoint": "https://10.0.0.1/a", "keys": BROWSER["keys"]}, [("/endpoint", "invalid")]),
+        ({"endpoint": BROWSER["endpoint"], "keys": SWAPPED}, [("/keys/p256dh", "invalid"), ("/keys/auth", "invalid")]),
+        ({"endpoint": BROWSER["endpoint"], "keys": OFF_THE_CURVE}, [("/keys/p256dh", "invalid")]),
         ({"token": "a", "platform": "windows"}, [("/platform", "invalid")]),
         ({"token": "a", "app": "x" * 201}, [("/app", "too_long")]),
         ({"token": "a", "plattform": "ios"}, [("/plattform", "unknown_field")]),

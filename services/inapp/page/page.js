@@ -1,0 +1,87 @@
+// Subscribes this browser for the recipient whose token stands behind # in the address, and takes it back again.
+"use strict";
+
+const SCOPE = "/push-demo";
+const token = location.hash.slice(1);
+const state = document.querySelector("#state");
+const button = document.querySelector("#subscribe");
+const list = document.querySelector("#targets");
+
+function say(text, kind = "") {
+  state.textContent = text;
+  state.dataset.kind = kind;
+}
+
+async function call(method, path, body) {
+  const answer = await fetch(`/api/v1/inbox/${path}`, {
+    method,
+    headers: {
+      Authorization: `Bearer ${token}`,
+      ...(body ? { "Content-Type": "application/json" } : {}),
+    },
+    body: body && JSON.stringify(body),
+  });
+  if (answer.status === 204) return null;
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.errors?.[0]?.detail ?? said.detail ?? said.title);
+  return said;
+}
+
+async function subscription() {
+  const registration = await navigator.serviceWorker.getRegistration(SCOPE);
+  return registration?.pushManager.getSubscription();
+}
+
+async function subscribe() {
+  if ((await Notification.requestPermission()) !== "granted") {
+    throw new Error("This browser was told not to show notifications.");
+  }
+  const { public_key: applicationServerKey } = await call("GET", "push-key");
+  await navigator.serviceWorker.register("/push-demo/sw.js", { scope: SCOPE });
+  const { pushManager } = await navigator.serviceWorker.ready;
+  const made = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
+  await call("PUT", "push-targets", made.toJSON());
+}
+
+async function unsubscribe(made) {
+  await call("DELETE", "push-targets", { endpoint: made.endpoint });
+  await made.unsubscribe();
+}
+
+async function show() {
+  const made = await subscription();
+  button.textContent = made ? "Stop" : "Notify me here";
+  say(made ? "This browser is subscribed." : "This browser is not subscribed yet.", made ? "good" : "");
+  const { data } = await call("GET", "push-targets");
+  list.replaceChildren(...data.map(row));
+}
+
+function row(target) {
+  const item = document.createElement("li");
+  const since = new Date(target.registered_at).toLocaleString();
+  item.textContent = `${target.kind === "webpush" ? "Browser" : "Phone"} since ${since}`;
+  return item;
+}
+
+button.addEventListener("click", async () => {
+  button.disabled = true;
+  try {
+    const made = await subscription();
+    await (made ? unsubscribe(made) : subscribe());
+    await show();
+  } catch (error) {
+    say(error.message, "bad");
+  }
+  button.disabled = false;
+});
+
+if (!token) {
+  say("Open the address that waybill up printed: it ends with a token.", "bad");
+} else if (!("serviceWorker" in navigator && "PushManager" in window)) {
+  say("This browser knows no Web Push, or the page is not at https:// or localhost.", "bad");
+} else {
+  show().then(
+    () => (button.disabled = false),
+    (error) => say(error.message, "bad"),
+  );
+}
