@@ -13,17 +13,18 @@ from shared.store.claim import Head, Share
 from shared.store.database import Database
 from tests.fakes.ledger import ledger_mistakes
 from tests.prove.history import read_history, record_history
-from tests.prove.meddling import SCOPES, Feeder, enter_entries, enter_some_early
+from tests.prove.meddling import SCOPES, Feeder, Meddler, enter_entries
 from tests.prove.mortal import MortalWorker
 from tests.prove.oracle import Harm, Oracle
 
 WORKERS = 14
+MEDDLERS = 2
 POOL_SIZE = WORKERS + 8
 LEASE = timedelta(milliseconds=100)
 SHARES = [Share(Head(ScopeId(scope_id), lane, None), 20) for scope_id in SCOPES for lane in Lane]
 STALLED_SECONDS = 60.0
 """Without a single new claim for so long the run is over; what is then unfinished is harm."""
-CALM_SECONDS = 60.0
+CALM_SECONDS = 90.0
 """How long the good provider has to finish everything."""
 
 Say = Callable[[str], None]
@@ -45,8 +46,10 @@ async def fuzz_seed(database: Database, seed: str, claims: int, say: Say) -> Fuz
     await record_history(database)
     oracle = Oracle(LEASE)
     await _run(database, seed, claims, oracle, say)
-    say(f"seed {seed}: {oracle.claim_count} claims, verdicts {dict(oracle.acts)}, judging")
-    harm = oracle.judge(await read_history(database), await _final(database))
+    history = await read_history(database)
+    replays, cancels = sum(one.is_replay for one in history), sum(one.became == "CANCELLED" for one in history)
+    say(f"seed {seed}: verdicts {dict(oracle.acts)}, {replays} replays, {cancels} cancels; judging")
+    harm = oracle.judge(history, await _final(database))
     for mistake in (mistakes := await ledger_mistakes(database)):
         say(f"seed {seed}: the ledger and the tables differ: {mistake}")
     harm.ledger_mistakes = len(mistakes)
@@ -64,7 +67,9 @@ async def _run(database: Database, seed: str, claims: int, oracle: Oracle, say: 
     async with asyncio.TaskGroup() as group:
         group.create_task(feeder.feed(feeding))
         group.create_task(enter_entries(database, SHARES, working))
-        group.create_task(enter_some_early(database, feeder, random.Random(f"{seed}-early"), feeding))
+        for number in range(MEDDLERS):
+            meddler = Meddler(database, feeder, random.Random(f"{seed}-meddler-{number}"))
+            group.create_task(meddler.meddle(feeding))
         for worker in workers:
             group.create_task(worker.work(working))
         await _until_claimed(oracle, claims, seed, say)

@@ -13,6 +13,8 @@ from tests.prove.history import Change
 
 Key = tuple[int, int]
 """A claim: the job and the number of the claim."""
+SUSPECT_FROM = 2
+"""From how many lost claims on a job is to be claimed alone."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,8 @@ class Harm:
     """Claims of a job whose lease lasted, by the database's clock or by the workers' own."""
     robbed: int = 0
     """Other changes that somebody made to a job that was in a worker's hands."""
+    suspects_in_company: int = 0
+    """Jobs that may have killed two workers and were claimed beside others."""
     seq_regressions: int = 0
     """Rows whose fence fell."""
     unflagged: int = 0
@@ -64,6 +68,7 @@ class Oracle:
         self.claim_count = 0
         self.acts: Counter[str] = Counter()
         self._limit_passed = 0
+        self._in_company = 0
         self._contradicted: set[Key] = set()
         self._lease_seconds = lease.total_seconds()
         self._held: dict[int, dict[int, _Held]] = defaultdict(dict)
@@ -75,6 +80,8 @@ class Oracle:
         """A worker was given ``claims``; it had asked at ``began`` (monotonic)."""
         now = time.monotonic()
         self.claim_count += len(claims)
+        if len(claims) > 1:
+            self._in_company += sum(one.lost >= SUSPECT_FROM for one in claims)
         for one in claims:
             self._limit_passed += one.attempts >= one.max_attempts
             held = self._held[one.job_id]
@@ -104,7 +111,7 @@ class Oracle:
 
     def judge(self, history: Sequence[Change], final: dict[int, tuple[str, str]]) -> Harm:
         """The harm that was done, from every change there was and every job's status and reason at the end."""
-        harm = Harm(attempts_over_limit=self._limit_passed)
+        harm = Harm(attempts_over_limit=self._limit_passed, suspects_in_company=self._in_company)
         doubled = set(self._contradicted)
         rounds: Counter[int] = Counter()
         for change in history:
