@@ -1,5 +1,6 @@
 """Where due jobs are, as the table tells it: what came due lately every second, everything once a minute."""
 
+import asyncio
 import random
 import time
 from collections.abc import Iterable, Sequence
@@ -9,12 +10,17 @@ from itertools import islice
 from shared.channel import Channel
 from shared.errors import StoreUnavailable
 from shared.ids import ScopeId
+from shared.logs import get_logger
 from shared.store.claim import Head, LaneKey
 from shared.store.database import Database, HotConnection
-from shared.store.discovery import EVER, HEADS_LIMIT, RECENT, discover, revisit
+from shared.store.discovery import EVER, HEADS_LIMIT, LONGEST, RECENT, discover, revisit
+
+log = get_logger()
 
 RECENT_SECONDS = 1.0
 EVERYTHING_SECONDS = 60.0
+PATIENCE_SECONDS = 0.2
+NOTHING = timedelta()
 COST_FACTOR = 20
 """Looking may cost a twentieth of the time at most, however many scopes there are."""
 
@@ -32,6 +38,7 @@ class Lookout:
         self._known: dict[LaneKey, Head] = {}
         self._recent = _Scan(channel, RECENT, RECENT_SECONDS)
         self._everything = _Scan(channel, EVER, EVERYTHING_SECONDS)
+        self._looking: asyncio.Task[list[Head]] | None = None
 
     def hurry(self) -> None:
         """Look at what came due lately as soon as asked: wakes may have been missed."""
@@ -52,25 +59,38 @@ class Lookout:
             # Jobs may grow old while nobody can look.
             self._everything.next_at = 0.0
             raise
-        if self._everything.is_due:
-            async with database.hot() as pg:
-                everything = await self._everything.look(pg)
-            self._remember(everything)
-            found += everything
-        return found
+        return found + await self._find_everything(database)
 
     async def _find_recent(self, database: Database) -> list[Head]:
         async with database.hot() as pg:
-            began = time.monotonic()
             asked = list(islice(self._known.values(), HEADS_LIMIT))
-            found = await revisit(pg, self._channel, asked) if asked else []
+            again = await revisit(pg, self._channel, asked)
             for head in asked:
                 del self._known[head.key]
-            self._remember(found)
-            recent = await self._recent.look(pg, began)
+            self._remember(again.heads)
+            recent = await self._recent.look(pg, again.took)
         # Who is known to have older jobs keeps them.
         self._remember(head for head in recent if head.key not in self._known)
-        return found + recent
+        return again.heads + recent
+
+    async def _find_everything(self, database: Database) -> list[Head]:
+        if self._everything.is_due and self._looking is None:
+            self._looking = asyncio.create_task(self._look_at_everything(database))
+            # Mostly it is done at once. Behind what an old snapshot keeps it may take long: claims do not wait for it.
+            await asyncio.wait({self._looking}, timeout=PATIENCE_SECONDS)
+        if self._looking is None or not self._looking.done():
+            return []
+        found, self._looking = self._looking.result(), None
+        self._remember(found)
+        return found
+
+    async def _look_at_everything(self, database: Database) -> list[Head]:
+        try:
+            async with database.hot(LONGEST) as pg:
+                return await self._everything.look(pg)
+        except StoreUnavailable as exc:
+            log.warning("delivery.look_failed", channel=self._channel, error=str(exc))
+            return []
 
     def _remember(self, heads: Iterable[Head]) -> None:
         for head in heads:
@@ -92,17 +112,18 @@ class _Scan:
         """Whether it is time for the next piece."""
         return time.monotonic() >= self.next_at
 
-    async def look(self, pg: HotConnection, began: float | None = None) -> list[Head]:
-        """The next piece; what the caller asked since ``began`` counts towards the cost."""
-        began = time.monotonic() if began is None else began
-        self.next_at = began + self._every  # should it fail
-        heads = await discover(pg, self._channel, self._after, self._since)
-        is_cut = len(heads) == HEADS_LIMIT
-        self._after = self._next_start(heads) if is_cut else ScopeId(0)
-        ended = time.monotonic()
-        rest = RECENT_SECONDS if is_cut else self._every
-        self.next_at = ended + max(rest, COST_FACTOR * (ended - began))
-        return heads
+    async def look(self, pg: HotConnection, already_took: timedelta = NOTHING) -> list[Head]:
+        """The next piece; what the caller's part of the look ``already_took`` counts towards the cost."""
+        self._rest(self._every)  # should it fail
+        look = await discover(pg, self._channel, self._after, self._since)
+        is_cut = len(look.heads) == HEADS_LIMIT
+        self._after = self._next_start(look.heads) if is_cut else ScopeId(0)
+        cost = (already_took + look.took).total_seconds()
+        self._rest(max(RECENT_SECONDS if is_cut else self._every, COST_FACTOR * cost))
+        return look.heads
+
+    def _rest(self, seconds: float) -> None:
+        self.next_at = time.monotonic() + seconds
 
     def _next_start(self, heads: Sequence[Head]) -> ScopeId:
         # The first piece is the same for all processes; each goes on from another scope of it. A piece may end
