@@ -16,7 +16,7 @@ ALL = ScopeId(0)
 
 async def find(database: Database, since: timedelta = RECENT, after: ScopeId = ALL) -> list[Head]:
     async with database.hot() as pg:
-        return await discover(pg, Channel.EMAIL, after, since)
+        return (await discover(pg, Channel.EMAIL, after, since)).heads
 
 
 def keys(heads: Sequence[Head]) -> list[tuple[int, Lane]]:
@@ -45,9 +45,9 @@ async def test_an_old_job_is_found_by_the_look_at_everything_and_kept_by_its_low
     assert old.low is not None
     assert timedelta(days=1) < young.low - old.low < timedelta(days=3)
     async with database.hot() as pg:
-        assert await revisit(pg, Channel.EMAIL, [young, old]) == [young, old]
+        assert (await revisit(pg, Channel.EMAIL, [young, old])).heads == [young, old]
         assert len(await claim(pg, Channel.EMAIL, [Share(old, 1)], timedelta(seconds=30), "tester")) == 1
-        assert await revisit(pg, Channel.EMAIL, [old]) == [old], "in flight it may still be lost"
+        assert (await revisit(pg, Channel.EMAIL, [old])).heads == [old], "in flight it may still be lost"
 
 
 async def test_a_lane_whose_jobs_are_done_is_not_named_again(database: Database) -> None:
@@ -55,7 +55,7 @@ async def test_a_lane_whose_jobs_are_done_is_not_named_again(database: Database)
     heads = await find(database)
     async with database.hot() as pg:
         await pg.execute("UPDATE outgoing SET status = 'SENT', finished_at = now() WHERE scope_id = 1")
-        assert keys(await revisit(pg, Channel.EMAIL, heads)) == [(2, Lane.TRANSACTIONAL)]
+        assert keys((await revisit(pg, Channel.EMAIL, heads)).heads) == [(2, Lane.TRANSACTIONAL)]
     assert keys(await find(database)) == [(2, Lane.TRANSACTIONAL)]
 
 
