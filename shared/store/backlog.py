@@ -34,7 +34,7 @@ DUE_JOBS = f"""
 WITH RECURSIVE scopes AS (
   (SELECT o.scope_id
    FROM outgoing o
-   WHERE o.channel = $1 AND o.status = 'PENDING' AND o.due_at >= now() - $2::interval
+   WHERE o.channel = $1 AND o.status = 'PENDING' AND o.scope_id > 0 AND o.due_at >= now() - $2::interval
    ORDER BY o.scope_id, o.lane, o.due_at
    LIMIT 1)
   UNION ALL

@@ -13,11 +13,12 @@ from shared.job import JobReason, JobStatus
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
-# Waits for nobody: a job that somebody has in hand is being settled, or is found by the next sweep.
+# Waits for nobody: a job that somebody has in hand is being settled, or is found by the next sweep. The bound below is
+# what lets the planner use this statement's own index.
 LOCK_EXPIRED = """
 SELECT job_id
 FROM outgoing
-WHERE channel = $1 AND status = 'PENDING' AND expires_at <= now() AND claimed_until < now()
+WHERE channel = $1 AND status = 'PENDING' AND expires_at > '-infinity' AND expires_at <= now() AND claimed_until < now()
 ORDER BY expires_at
 LIMIT $2
 FOR UPDATE SKIP LOCKED
@@ -42,10 +43,13 @@ class Expired:
 # Delivered of it may still come and win.
 EXPIRE_LOCKED = f"""
 WITH judged AS MATERIALIZED (
-  SELECT o.job_id, o.claim_seq > o.reported_seq AS vanished,
-         EXISTS (SELECT FROM attempts a WHERE a.job_id = o.job_id AND a.verdict = 'delivered') AS delivered_any
+  SELECT o.job_id, o.status, o.claim_seq > o.reported_seq AS vanished,
+         o.job_id = ANY (ARRAY(
+           SELECT a.job_id
+           FROM attempts a
+           WHERE a.job_id = ANY ($2::bigint[]) AND a.verdict = 'delivered')) AS delivered_any
   FROM outgoing o
-  WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[]) AND o.status = 'PENDING'
+  WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[])
 ),
 ended AS (
   UPDATE outgoing o
@@ -57,7 +61,7 @@ ended AS (
       claimed_until = '-infinity',
       claimed_by = NULL
   FROM judged j
-  WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[]) AND o.job_id = j.job_id
+  WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[]) AND o.job_id = j.job_id AND j.status = 'PENDING'
   RETURNING o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.created_at, o.accepted_at, j.vanished
 ),
 recorded AS (

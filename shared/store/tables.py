@@ -140,7 +140,7 @@ outgoing = Table(
     Index("outgoing_listed", "scope_id", "status", "reason", "job_id"),
     Index("outgoing_failed", "scope_id", "finished_at", "job_id", postgresql_where=text("status = 'FAILED'")),
     Index("outgoing_claim", "scope_id", "lane", "due_at", "job_id", postgresql_where=text("status = 'PENDING'")),
-    Index("outgoing_expiring", "expires_at", postgresql_where=text("status = 'PENDING'")),
+    Index("outgoing_expiring", "expires_at", postgresql_where=text("status = 'PENDING' AND expires_at > '-infinity'")),
 )
 
 content = Table(
