@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from shared.ids import EventId
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA
+from shared.store.unindexed import unindexed
 
 LONGEST_GAP = 15
 """In multiples of the first one: 2, 4, 8, 16, then 30 minutes apart."""
@@ -72,11 +73,11 @@ async def mark_announced_again(pg: HotConnection, event_ids: Sequence[EventId], 
     await pg.execute(MARK_ANNOUNCED_AGAIN, event_ids, now)
 
 
-MARK_ANNOUNCED = """
+MARK_ANNOUNCED = f"""
 WITH free AS MATERIALIZED (
   SELECT event_id
   FROM events
-  WHERE event_id = ANY ($1::uuid[]) AND status = 'QUEUED'
+  WHERE event_id = ANY ($1::uuid[]) AND {unindexed("status", "QUEUED")}
   ORDER BY event_id
   FOR UPDATE SKIP LOCKED
 )

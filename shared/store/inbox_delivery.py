@@ -14,6 +14,7 @@ from shared.job import JobReason, JobStatus, Lane
 from shared.store.claim import PICK, Share, pick_arguments
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
+from shared.store.unindexed import unindexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,11 @@ ENTER_IF_CLAIMED = f"""
 WITH picked AS MATERIALIZED (
   SELECT o.job_id
   FROM outgoing o
-  WHERE o.channel = $1 AND o.job_id = $2 AND o.status = 'PENDING' AND o.claim_seq = $3 AND o.reported_seq < $3
+  WHERE o.channel = $1
+    AND o.job_id = $2
+    AND {unindexed("o.status", "PENDING")}
+    AND o.claim_seq = $3
+    AND o.reported_seq < $3
   FOR UPDATE
 ),
 {_FINISH}
@@ -139,7 +144,10 @@ ENTER_SIBLINGS = f"""
 WITH picked AS MATERIALIZED (
   SELECT o.job_id
   FROM outgoing o
-  WHERE o.channel = $1 AND o.event_id = ANY ($2::uuid[]) AND o.status = 'PENDING' AND o.claimed_until < now()
+  WHERE o.channel = $1
+    AND o.event_id = ANY ($2::uuid[])
+    AND {unindexed("o.status", "PENDING")}
+    AND o.claimed_until < now()
   ORDER BY o.job_id
   FOR UPDATE
 ),

@@ -8,6 +8,7 @@ from shared.event import EventReason, EventStatus
 from shared.ids import EventId, ScopeId
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA
+from shared.store.unindexed import unindexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ finished AS (
       detail = n.detail,
       routed_at = CASE WHEN n.status = 'ROUTED' THEN now() END
   FROM ended n
-  WHERE e.event_id = n.event_id AND e.event_id = ANY ($1::uuid[]) AND e.status = 'QUEUED'
+  WHERE e.event_id = n.event_id AND e.event_id = ANY ($1::uuid[]) AND {unindexed("e.status", "QUEUED")}
   RETURNING e.scope_id, (e.received_at AT TIME ZONE 'UTC')::date AS day, e.status, e.reason
 ),
 delta AS (
@@ -125,10 +126,10 @@ class Suspect:
     tries: int
 
 
-FIND_SUSPECTS = """
+FIND_SUSPECTS = f"""
 SELECT event_id, scope_id, file_version, route_tries
 FROM events
-WHERE event_id = ANY ($1::uuid[]) AND status = 'QUEUED'
+WHERE event_id = ANY ($1::uuid[]) AND {unindexed("status", "QUEUED")}
 ORDER BY route_tries, event_id
 """
 
@@ -142,10 +143,10 @@ async def find_suspects(pg: HotConnection, event_ids: Sequence[EventId]) -> list
     ]
 
 
-COUNT_TRY_IF_SEEN = """
+COUNT_TRY_IF_SEEN = f"""
 UPDATE events
 SET route_tries = route_tries + 1
-WHERE event_id = $1 AND status = 'QUEUED' AND route_tries = $2
+WHERE event_id = $1 AND {unindexed("status", "QUEUED")} AND route_tries = $2
 RETURNING route_tries
 """
 
