@@ -17,7 +17,9 @@ from shared.store.purge import BEFORE_EVERY_EVENT, BEFORE_EVERY_JOB, P, Portion,
 log = get_logger()
 
 PORTION = 5000
-"""Jobs, or events, that one transaction looks at."""
+"""Jobs that one transaction looks at."""
+JOBS_PER_EVENT = 2
+"""Or more; one transaction looks at as many events as should have a portion of jobs."""
 MOST_PORTIONS = 500
 """Of one walk in one sweep; the next sweep goes on from there."""
 BREATH_SECONDS = 0.1
@@ -70,7 +72,7 @@ class Purger:
         """``keep_content``: of content and attempts, from a job's end; ``keep_events``: of everything else."""
         self._every = every
         self._content = Walk(database, purge_content, BEFORE_EVERY_JOB, keep_content, portion)
-        self._events = Walk(database, purge_events, BEFORE_EVERY_EVENT, keep_events, portion)
+        self._events = Walk(database, purge_events, BEFORE_EVERY_EVENT, keep_events, portion // JOBS_PER_EVENT)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep at start and at every interval until ``stop``."""

@@ -1,7 +1,5 @@
 """What a page costs: a bounded number of rows from indexes, however many there are, whichever plan is made."""
 
-import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,11 +11,12 @@ from shared.event import EventStatus, Outcome
 from shared.ids import ScopeId
 from shared.job import JobReason, JobStatus
 from shared.store import event_lists, job_lists
-from shared.store.database import Database, HotConnection
+from shared.store.database import Database
 from shared.store.event_lists import EventFilters, EventPlace
 from shared.store.events import read_events
 from shared.store.job_lists import JobFilters
 from shared.store.jobs import jobs_of_events, read_jobs
+from tests.fakes.plans import Watched
 from tests.fakes.postgres import Databases
 
 EVENTS = 30_000
@@ -63,31 +62,6 @@ async def filled(databases: Databases) -> Any:
                 await pg.execute(statement)
         yield database
         await database.close()
-
-
-class Watched:
-    """A connection on which every statement is explained with what it really did, instead of being believed."""
-
-    def __init__(self, pg: HotConnection) -> None:
-        self._pg = pg
-        self.most_rows = 0
-        self.scanned: set[str] = set()
-
-    async def fetch(self, statement: str, *arguments: Any) -> Any:
-        """The statement's rows; what its plan did is noted."""
-        (row,) = await self._pg.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *arguments)
-        for node in nodes_of(json.loads(row[0])[0]["Plan"]):
-            done = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-            self.most_rows = max(self.most_rows, done * node["Actual Loops"])
-            if node["Node Type"] == "Seq Scan":
-                self.scanned.add(node["Relation Name"])
-        return await self._pg.fetch(statement, *arguments)
-
-
-def nodes_of(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", ()):
-        yield from nodes_of(child)
 
 
 @pytest.fixture(params=["force_custom_plan", "force_generic_plan"])

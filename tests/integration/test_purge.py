@@ -169,7 +169,7 @@ async def test_a_large_backlog_goes_in_portions_past_what_has_to_stay(database: 
 async def test_a_sweep_that_ends_early_is_taken_up_where_it_ended(database: Database) -> None:
     await finished_events(database, 4, KEEP_EVENTS + 2 * DAY, email_waits=True)
     await finished_events(database, 6, KEEP_EVENTS + DAY)
-    stopping, one = asyncio.Event(), purger(database, portion=4)
+    stopping, one = asyncio.Event(), purger(database, portion=8)
     stopping.set()
     gone = [(await one.sweep(stopping))["events"] for _ in range(3)]
     assert gone == [0, 4, 2]
