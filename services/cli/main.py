@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from services.cli.exits import UsageMistake, expected_errors
+from shared.channel import Channel
 
 app = typer.Typer(
     name="waybill",
@@ -177,6 +178,50 @@ def bench(
 
     wanted = Wanted(workers_in(workers), jobs, slots, timedelta(milliseconds=provider_ms), database_url, svg)
     bench(wanted, as_json=as_json)
+
+
+OneChannel = Annotated[Channel | None, typer.Option("--channel", help="On this channel only.")]
+OneTenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Of this tenant, both halves.")]
+OneType = Annotated[
+    str | None, typer.Option("--event-type", metavar="TYPE", help="Of this type: campus/reminder, or with --tenant.")
+]
+
+
+@app.command()
+def pause(
+    channel: OneChannel = None,
+    tenant: OneTenant = None,
+    event_type: OneType = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="A duration (2h) or an instant. Left out: until resumed.")
+    ] = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for whoever looks.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Return when nothing of it is being sent any more.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop sending on a channel, for a tenant or of an event type, within two seconds; jobs stay PENDING."""
+    from services.cli.pause import Selectors, pause
+
+    selectors = Selectors.read(channel, tenant, event_type)
+    pause(selectors, until=until, reason=reason, wait=wait, as_json=as_json)
+
+
+@app.command()
+def resume(
+    channel: OneChannel = None, tenant: OneTenant = None, event_type: OneType = None, as_json: AsJson = False
+) -> None:
+    """End a pause, named as it was paused."""
+    from services.cli.pause import Selectors, resume
+
+    resume(Selectors.read(channel, tenant, event_type), as_json=as_json)
+
+
+@app.command()
+def pauses(as_json: AsJson = False) -> None:
+    """List what is paused, by an operator or because a provider refuses us."""
+    from services.cli.pause import list_pauses
+
+    list_pauses(as_json)
 
 
 @app.command()
