@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ USER = "waybill"
 _AT_ONCE = (Ending(signal.SIGKILL, 5),)
 """How a node ends when its owner is gone: nobody will read what it could still write."""
 _STOP_SECONDS = 20
+_CONTROL_SECONDS = 60
 _REGISTERED_SECONDS = 5
 _CONFIGURATION = """\
 listeners.tcp.1 = 127.0.0.1:{amqp}
@@ -122,11 +124,43 @@ class RabbitNode:
             self._beam.signal(signal.SIGCONT)
             self._frozen = False
 
+    def alarm(self) -> None:
+        """Have the node believe that its memory is full: whoever publishes is blocked, whoever consumes is not."""
+        self._set_watermark("0.00001", alarmed=True)
+
+    def all_clear(self) -> None:
+        """End the alarm; nothing happens when there is none, or no node."""
+        if self.alive() and self._is_alarmed():
+            self._set_watermark("0.4", alarmed=False)
+
+    def _set_watermark(self, share: str, *, alarmed: bool) -> None:
+        self._control("set_vm_memory_high_watermark", share)
+        deadline = time.monotonic() + _CONTROL_SECONDS
+        while self._is_alarmed() != alarmed:
+            if time.monotonic() > deadline:
+                raise CannotStart(f"RabbitMQ's memory alarm did not follow within {_CONTROL_SECONDS} s")
+            time.sleep(0.1)
+
+    def _is_alarmed(self) -> bool:
+        return any(node.get("mem_alarm") for node in self.management.call("GET", "/nodes"))
+
     def wipe(self) -> None:
         """End the node and delete its data; the next `start` begins empty."""
         self._reap()
         self._end_epmd()
         shutil.rmtree(self._home, ignore_errors=True)
+
+    def _control(self, *arguments: str) -> None:
+        done = subprocess.run(  # noqa: S603 - the distribution's own program
+            [self._scripts() / "rabbitmqctl", *arguments],
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_CONTROL_SECONDS,
+        )
+        if done.returncode != 0:
+            raise CannotStart(f"rabbitmqctl {arguments[0]} failed: {done.stdout}{done.stderr}")
 
     def _await_registered_queues(self) -> None:
         # A quorum queue declared less than a second ago is not yet in the file that lists them (rabbitmq/ra#443,

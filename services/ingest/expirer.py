@@ -34,7 +34,7 @@ class Expirer:
                 for channel in BUILT_CHANNELS:
                     await self.sweep(channel, stop)
             except StoreUnavailable as exc:
-                log.warning("expirer.waits", error=str(exc))
+                log.debug("expirer.waits", error=str(exc))
             await stopped_within(stop, self._every.total_seconds())
 
     async def sweep(self, channel: Channel, stop: asyncio.Event | None = None) -> int:

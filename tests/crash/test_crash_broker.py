@@ -1,4 +1,4 @@
-"""RabbitMQ killed, and wiped: everything accepted is delivered all the same, and no process is started again."""
+"""RabbitMQ killed, frozen, alarmed, wiped: everything accepted is delivered all the same, and no process restarted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,9 @@ POST_COUNT = 20
 async def _broker_again(rabbit: RabbitNode) -> AsyncIterator[None]:
     """The broker is up for whoever comes next."""
     yield
+    await asyncio.to_thread(rabbit.thaw)
     await asyncio.to_thread(rabbit.start)
+    await asyncio.to_thread(rabbit.all_clear)
 
 
 async def test_a_killed_broker_delays_no_202_and_nothing_needs_a_restart(wired: Wired, rabbit: RabbitNode) -> None:
@@ -29,6 +31,35 @@ async def test_a_killed_broker_delays_no_202_and_nothing_needs_a_restart(wired: 
     for event_id in event_ids:
         assert await wired.sent(event_id) == ONCE
     assert await nan.got() == dict.fromkeys(SENDERS, POST_COUNT)
+    await wired.harmed_none_but()
+
+
+async def test_a_frozen_broker_delays_no_202_and_everything_goes_out_when_it_thaws(
+    wired: Wired, rabbit: RabbitNode
+) -> None:
+    pia = await wired.somebody("pia")
+    await asyncio.to_thread(rabbit.freeze)
+    # Waiting for the broker's word would take five seconds an event.
+    async with asyncio.timeout(45):
+        event_ids = [await pia.accepted() for _ in range(POST_COUNT)]
+    await asyncio.to_thread(rabbit.thaw)
+    for event_id in event_ids:
+        assert await wired.sent(event_id) == ONCE
+    assert await pia.got() == dict.fromkeys(SENDERS, POST_COUNT)
+    await wired.harmed_none_but()
+
+
+async def test_under_a_memory_alarm_202s_come_in_normal_time_and_the_events_go_out_after_it(
+    wired: Wired, rabbit: RabbitNode
+) -> None:
+    quin = await wired.somebody("quin")
+    await asyncio.to_thread(rabbit.alarm)
+    async with asyncio.timeout(45):
+        event_ids = [await quin.accepted() for _ in range(POST_COUNT)]
+    await asyncio.to_thread(rabbit.all_clear)
+    for event_id in event_ids:
+        assert await wired.sent(event_id) == ONCE
+    assert await quin.got() == dict.fromkeys(SENDERS, POST_COUNT)
     await wired.harmed_none_but()
 
 

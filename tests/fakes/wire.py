@@ -52,6 +52,10 @@ class Wire:
         self._asking.set()
         self._answering.set()
 
+    def lead_to(self, host: str, port: int) -> None:
+        """Forward new connections to another server."""
+        self._target = (host, port)
+
     @property
     def is_cut(self) -> bool:
         """Whether it takes no connections."""

@@ -1,10 +1,12 @@
 """RabbitMQ killed, frozen, wiped, absent: announcing fails fast, and everything comes back by itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 
 from deploy.rabbitmq.node import RabbitNode
 from shared.broker import link, publishing
@@ -15,6 +17,7 @@ from shared.channel import Channel
 from shared.errors import PublishUnconfirmed
 from shared.ids import EventId, ScopeId
 from tests.fakes.buses import DEADLINE_SECONDS, Buses, Received, consuming, listening, new_ids, running_buses
+from tests.fakes.wire import wire_to
 
 
 @pytest.fixture
@@ -31,6 +34,28 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "LONGEST_PAUSE_SECONDS", 0.5)
     monkeypatch.setattr(link, "CONNECT_SECONDS", 2.0)
     monkeypatch.setattr(publishing, "CONFIRM_SECONDS", 2.0)
+
+
+@pytest.fixture
+def short_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent broker is noticed within seconds."""
+    monkeypatch.setattr(link, "HEARTBEAT_SECONDS", 1)
+
+
+@pytest.fixture
+async def alarm(rabbit: RabbitNode) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Has the node's memory alarm go off; it is over at the end."""
+
+    async def go_off() -> None:
+        await asyncio.to_thread(rabbit.alarm)
+
+    yield go_off
+    await asyncio.to_thread(rabbit.all_clear)
+
+
+def _lost(lines: list[MutableMapping[str, Any]]) -> set[str]:
+    """The links that are said to be down."""
+    return {line["link"] for line in lines if line["event"] == "broker.down"}
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -140,6 +165,63 @@ async def test_a_frozen_broker_is_refused_after_the_time_limit_and_used_again_wh
         await bus.announce(new_ids(1))
     await asyncio.to_thread(rabbit.thaw)
     await _everything_works(bus, received)
+
+
+async def test_a_broker_that_is_silent_for_longer_than_its_heartbeats_is_used_again_by_both_connections(
+    rabbit: RabbitNode, buses: Buses, short_heartbeats: None
+) -> None:
+    received = Received()
+    (bus,) = await buses.open(_consuming_and_listening(received))
+    await _everything_works(bus, received)
+    with capture_logs() as lines:
+        await asyncio.to_thread(rabbit.freeze)
+        unconfirmed = await asyncio.gather(
+            *(bus.announce([event_id]) for event_id in new_ids(5)), return_exceptions=True
+        )
+        await _until(lambda: _lost(lines) == {"consume", "publish"})
+    assert [type(one) for one in unconfirmed] == [PublishUnconfirmed] * 5
+    received.wakes.clear()
+    await asyncio.to_thread(rabbit.thaw)
+    await _everything_works(bus, received)
+
+
+async def test_connections_to_the_broker_that_swallow_everything_are_replaced(
+    buses: Buses, amqp_url: str, short_heartbeats: None
+) -> None:
+    parts, received = urlsplit(amqp_url), Received()
+    async with wire_to(parts.hostname or "", parts.port or 0) as wire:
+        wired = Buses(amqp_url.replace(f":{parts.port}/", f":{wire.port}/"))
+        (bus,) = await wired.open(_consuming_and_listening(received))
+        await _everything_works(bus, received)
+        wire.strand()
+        received.wakes.clear()
+        await _everything_works(bus, received)
+        await wired.stop()
+
+
+async def test_under_a_memory_alarm_announcing_is_refused_in_time_and_consuming_goes_on(
+    rabbit: RabbitNode, buses: Buses, alarm: Callable[[], Awaitable[None]]
+) -> None:
+    received, ids, alarmed = Received(), new_ids(20), asyncio.Event()
+
+    async def consume(announcement: Announcement) -> None:
+        await alarmed.wait()
+        await received.consume(announcement)
+
+    (bus,) = await buses.open(lambda bus: bus.on_announced(consume))
+    for event_id in ids:
+        await bus.announce([event_id])
+    await alarm()
+    with pytest.raises(PublishUnconfirmed):
+        # The first publish of a connection still gets through: it is what has it blocked.
+        for event_id in new_ids(3):
+            await bus.announce([event_id])
+    alarmed.set()
+    await received.until(lambda: set(ids) <= set(received.event_ids))
+    await asyncio.to_thread(rabbit.all_clear)
+    late = new_ids(3)
+    await _announced(bus, late)
+    await received.until(lambda: set(late) <= set(received.event_ids))
 
 
 async def test_a_wiped_broker_gets_its_queues_again_from_those_who_use_them(
