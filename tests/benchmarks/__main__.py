@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
+from tests.benchmarks.claims import claim_flat_backlog, claim_flat_tenants, claim_old_snapshot
 from tests.benchmarks.drain import drain_noop, inapp_drain
 from tests.benchmarks.harness import Bench, Result, bench, report
 from tests.benchmarks.ingest import ingest_group_commit
+from tests.benchmarks.noisy import noisy_tenant
 from tests.benchmarks.peers import drain_beside_peers
 from tests.benchmarks.roads import events_end_to_end, latency_rabbitmq
 from tests.benchmarks.scaling import database_pressure_scaling, slow_provider_scaling
@@ -17,6 +19,10 @@ BENCHES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
     "drain_noop": drain_noop,
     "drain_beside_peers": drain_beside_peers,
     "inapp_drain": inapp_drain,
+    "claim_flat_backlog": claim_flat_backlog,
+    "claim_flat_tenants": claim_flat_tenants,
+    "claim_old_snapshot": claim_old_snapshot,
+    "noisy_tenant": noisy_tenant,
     "slow_provider_scaling": slow_provider_scaling,
     "database_pressure": database_pressure_scaling,
     "latency_rabbitmq": latency_rabbitmq,
