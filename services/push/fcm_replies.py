@@ -69,7 +69,9 @@ def judge(reply: Reply) -> Verdict:
         return Deferred(reply.retry_after, code, error)
     if reply.status == 413:
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=error)
-    if reply.status in (401, 403) and (said is None or not said.words & _TOO_MANY):
+    # A page under 403 is a firewall's or a front end's: FCM itself answers in JSON.
+    refused = reply.status == 401 or (reply.status == 403 and not reply.is_page)
+    if refused and (said is None or not said.words & _TOO_MANY):
         return SenderBlocked("sender", code, error)
     if said is None or not 400 <= reply.status <= 499 or reply.status == 408:
         # The service is down, or it was not FCM that answered: nothing is said of message or token.

@@ -18,7 +18,8 @@ def classify(row: Mapping[str, Any]) -> str:
         return "outage"
     headers = {name.lower(): value for name, value in (row["headers"] or {}).items()}
     reply = Reply(row["status"], headers, (row["body"] or "").encode("utf-8", "replace"))
-    return _word(_judge(row, reply), asked_to_wait=reply.retry_after is not None or reply.status in (429, 500, 503))
+    asked_to_wait = reply.retry_after is not None or (reply.status in (429, 500, 503) and not reply.is_page)
+    return _word(_judge(row, reply), asked_to_wait=asked_to_wait)
 
 
 def _judge(row: Mapping[str, Any], reply: Reply) -> Verdict:

@@ -14,7 +14,7 @@ from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlock
 # The key, its signature or the claims under it, as each of them says it.
 _OUR_KEY = re.compile(
     r"vapid|jwt|unauthori[sz]ed|authori[sz]ation|authenticat|(?:provider|bearer|access|auth|security) ?token"
-    r"|sender ?id|mismatch|do(?:es)? not correspond",
+    r"|sender ?id|mismatch|do(?:es)? not correspond|crypto-key header|p256ecdsa|application ?server ?key",
     re.IGNORECASE,
 )
 _TOO_LARGE = re.compile(r"too (?:big|large|long)|toolarge|exceed\w* .{0,40}(?:size|bytes|limit)", re.IGNORECASE)
@@ -36,9 +36,9 @@ def judge_webpush(reply: Reply) -> Verdict:
     if reply.status in (406, 429):
         # 406 is Microsoft's word for too many.
         return Deferred(reply.retry_after, code, said)
-    if reply.status in (401, 403):
+    if reply.status in (401, 403) and not _is_strangers_page(reply, said):
         return Deferred(reply.retry_after, code, said) if _TOO_MANY.search(said) else _our_key(code, said)
-    if not 400 <= reply.status <= 499 or reply.status in (407, 408, 421, 425):
+    if not 400 <= reply.status <= 499 or reply.status in (401, 403, 407, 408, 421, 425):
         # No redirect is followed, and whatever is down will come back: the subscription stays.
         return NoVerdict(handed_over=False, code=code, error=said, refused=True)
     if reply.status == 413:
@@ -84,6 +84,11 @@ def _judge_gone(reply: Reply, code: str, said: str) -> Verdict:
         # The page of somebody in between, who knows no subscriptions.
         return NoVerdict(handed_over=False, code=code, error=said, refused=True)
     return Rejected(target_dead=True, code=code, error=said)
+
+
+def _is_strangers_page(reply: Reply, said: str) -> bool:
+    """Whether a proxy or a firewall refuses, and not the push service: its page says nothing of any key."""
+    return reply.status == 403 and reply.is_page and not _OUR_KEY.search(said)
 
 
 def _our_key(code: str, said: str) -> SenderBlocked:

@@ -85,6 +85,8 @@ def error(
             Rejected(JobReason.PAYLOAD_TOO_LARGE),
         ),
         (Reply(413, {}, HTML), Rejected(JobReason.PAYLOAD_TOO_LARGE)),
+        (Reply(403, {}, HTML), NoVerdict(False)),
+        (Reply(401, {}, b""), SenderBlocked("sender")),
         (Reply(400, {}, HTML), NoVerdict(False)),
         (error(403, "PERMISSION_DENIED", "", "SENDER_ID_MISMATCH"), SenderBlocked("sender")),
         (error(403, "PERMISSION_DENIED", "denied"), SenderBlocked("sender")),
