@@ -1,6 +1,7 @@
 """Rows 1 to 5 of the places a process can die: from the request to the jobs, and messages that come more than once."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from shared.channel import Channel
 from tests.fakes.amqp import amqp_peer
 from tests.fakes.fcm import Wait
+from tests.fakes.installation import SERVICES
 from tests.fakes.product import eventually
 from tests.fakes.wired import ONCE, ONE_EACH, SENDERS, Wired
 
@@ -172,3 +174,24 @@ async def test_one_event_posted_announced_and_woken_for_many_times_is_sent_once_
     assert await wired.sent(event_id) == ONCE
     assert await hal.got() == ONE_EACH
     await wired.harmed_none_but()
+
+
+async def test_a_scheduled_event_outlives_every_process_and_is_sent_once_and_not_before_its_time(wired: Wired) -> None:
+    joan, kim = await wired.somebody("joan"), await wired.somebody("kim")
+    send_at = datetime.now(UTC) + timedelta(seconds=15)
+    event_id = await joan.accepted(send_at=send_at.isoformat())
+    taken_back = await kim.accepted(send_at=send_at.isoformat())
+    answer = await wired.installation.client.post(f"/api/v1/events/{taken_back}/cancel")
+    assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLED")
+    for name in SERVICES:
+        wired.process(name).kill()
+    assert await wired.read(event_id, "status") == "SCHEDULED"
+    await wired.start(*SERVICES)
+    assert await wired.sent(event_id) == ONCE
+    jobs = (await wired.installation.event(event_id))["jobs"]
+    assert all(datetime.fromisoformat(job["attempts"][0]["started_at"]) >= send_at for job in jobs)
+    assert await joan.got() == ONE_EACH
+    # The other would have come due at the same time.
+    assert await wired.read(taken_back, "status") == "CANCELLED"
+    assert await kim.got() == dict.fromkeys(ONE_EACH, 0)
+    await wired.harmed_none_but(*SERVICES)
