@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import hmac
 import os
 from collections.abc import Sequence
 
@@ -41,6 +42,7 @@ class Sealer:
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys:
             raise ValueError("at least one master key is needed")
+        self._keys = tuple(keys)
         self._ciphers = [(_name(key), AESGCM(key)) for key in keys]
 
     def seal(self, plain: bytes, bound_to: str) -> bytes:
@@ -48,6 +50,10 @@ class Sealer:
         name, cipher = self._ciphers[0]
         nonce = os.urandom(_NONCE_BYTES)
         return _VERSION + name + nonce + cipher.encrypt(nonce, plain, bound_to.encode())
+
+    def signing_keys(self, purpose: str) -> tuple[bytes, ...]:
+        """One key per master key, newest first, to sign with for ``purpose`` and for nothing else."""
+        return tuple(hmac.digest(key, f"waybill {purpose}".encode(), "sha256") for key in self._keys)
 
     def open(self, sealed: bytes, bound_to: str) -> bytes:
         """What was sealed for ``bound_to``; SealError when no master key opens it."""

@@ -92,6 +92,8 @@ def _build_email(ground: Ground) -> list[Part]:
         ground.bus,
         ground.tenants,
         StoredRelays(ground.database, ground.sealer, platform) if ground.sinks is None else OneRelay(platform),
+        ground.sealer,
+        host=ground.host,
         worker_name=ground.worker_name(),
         hearts=ground.hearts,
     )

@@ -31,6 +31,7 @@ from shared.settings import PREFIX, ProcessSettings, listed
 from shared.web.server import HttpPart
 
 ADMIN_PORT = f"{PREFIX}ADMIN_PORT"
+EMAIL_PORT = 8082
 HERE = "127.0.0.1"
 ANYWHERE = {"0.0.0.0": HERE, "::": "::1"}  # noqa: S104 - only turned into an address one can connect to
 
@@ -42,7 +43,13 @@ class UpSettings(ProcessSettings):
     data_dir: Path | None = listed("DATA_DIR", optional=True)
     port: int = listed("PORT")
     inbox_port: int = listed("INBOX_PORT")
+    email_port: int | None = listed("EMAIL_PORT", optional=True)
     smtp_sink_port: int = listed("SMTP_SINK_PORT")
+
+    @property
+    def email_page_port(self) -> int:
+        """Where the unsubscribe page is, the bounces' webhook beside it."""
+        return EMAIL_PORT if self.email_port is None else self.email_port
 
     @property
     def host(self) -> str:
@@ -81,6 +88,7 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
     catcher, simulator = MailCatcher(), await asyncio.to_thread(PushSimulator)
     sink = catcher.part(settings.host, settings.smtp_sink_port)
     environ = _environment(kept, url, f"smtp://{in_url(settings.reached_at)}:{sink.port}", simulator.base_url)
+    environ[f"{PREFIX}EMAIL_PORT"] = str(settings.email_page_port)
     operator_token = environ[f"{PREFIX}OPERATOR_TOKEN"]
     sinks = Sinks(parse_service_account(simulator.account.text.encode()))
     ground = await stack.enter_async_context(stand_on(environ, name="waybill up", host=settings.host, sinks=sinks))
@@ -146,7 +154,7 @@ async def _tell_tenant(ground: Ground, kept: Kept, tenant: str) -> dict[str, str
 
 def _addresses(parts: Sequence[Part], host: str) -> dict[str, str]:
     ports = {part.name: part.port for part in parts if isinstance(part, HttpPart)}
-    names = {"api_url": "ingest", "inbox_url": "inapp-http", "admin_url": "admin"}
+    names = {"api_url": "ingest", "inbox_url": "inapp-http", "email_url": "email-http", "admin_url": "admin"}
     return {name: f"http://{in_url(host)}:{ports[part]}" for name, part in names.items()}
 
 

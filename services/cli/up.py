@@ -45,6 +45,7 @@ def _wanted_ports(settings: UpSettings) -> list[WantedPort]:
     wanted = [
         WantedPort("PORT", settings.port),
         WantedPort("INBOX_PORT", settings.inbox_port),
+        WantedPort("EMAIL_PORT", settings.email_page_port),
         WantedPort("SMTP_SINK_PORT", settings.smtp_sink_port),
     ]
     return [*wanted, WantedPort("ADMIN_PORT", settings.admin_port)] if os.environ.get(ADMIN_PORT) else wanted

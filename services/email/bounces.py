@@ -11,7 +11,11 @@ from services.email.plaintext import addressed_in, read_plaintext, read_unmarked
 
 def read_report(raw: bytes) -> list[Failure]:
     """One entry per recipient that the mail in ``raw`` reports about; [] when it is no report. Never raises."""
-    mail = read_mail(raw)
+    return report_of(read_mail(raw), raw)
+
+
+def report_of(mail: Part, raw: bytes) -> list[Failure]:
+    """What ``read_report`` says, of a ``mail`` that was read from ``raw`` already."""
     feedback = read_feedback(mail)
     if feedback is not None:
         return feedback

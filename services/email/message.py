@@ -27,8 +27,12 @@ class Message:
     content: bytes
 
 
-def build_message(content: EmailContent, sender: EmailSender, stable_id: UUID, now: datetime) -> Message:
+def build_message(
+    content: EmailContent, sender: EmailSender, stable_id: UUID, now: datetime, return_path: str | None = None
+) -> Message:
     """The mail from ``sender``; its Message-ID is made from ``stable_id`` and so the same at every attempt.
+
+    What comes back goes to ``return_path``, or else to the sender's address.
 
     Raises BadAddress for an address that cannot be used.
     """
@@ -59,7 +63,7 @@ def build_message(content: EmailContent, sender: EmailSender, stable_id: UUID, n
         _part("html", content.html),
         f"--{boundary}--\r\n".encode(),
     )
-    return Message(sender.address, content.to_address, "".join(headers).encode("ascii") + b"".join(body))
+    return Message(return_path or sender.address, content.to_address, "".join(headers).encode("ascii") + b"".join(body))
 
 
 def message_id(sender: EmailSender, stable_id: UUID) -> str:

@@ -6,10 +6,14 @@ import ssl
 from datetime import timedelta
 
 from services.email.relays import Relays
+from services.email.returnpath import ReturnPaths
 from services.email.smtp import SmtpProvider
-from shared.delivery.provider import Held, Parcel
+from services.email.suppressed import SuppressionList
+from shared.content import EmailContent
+from shared.delivery.provider import Ended, Folded, Held, Parcel
 from shared.errors import RelayUnusable, StoreUnavailable
 from shared.ids import TenantId
+from shared.job import JobReason, JobStatus
 from shared.relay import Relay
 from shared.tenant import ScopedTenant
 from shared.verdict import NoVerdict, SenderBlocked, Verdict
@@ -24,9 +28,22 @@ class EmailProvider:
 
     name = "smtp"
 
-    def __init__(self, relays: Relays, *, pool_size: int, attempt_timeout: timedelta) -> None:
-        """``pool_size``: connections per relay. ``attempt_timeout`` is the caller's hard limit."""
+    def __init__(
+        self,
+        relays: Relays,
+        *,
+        pool_size: int,
+        attempt_timeout: timedelta,
+        suppressions: SuppressionList | None = None,
+        return_paths: ReturnPaths | None = None,
+    ) -> None:
+        """``pool_size``: connections per relay. ``attempt_timeout`` is the caller's hard limit.
+
+        ``suppressions`` is asked before each mail: since it was routed, an address may have died.
+        """
         self._relays = relays
+        self._suppressions = suppressions
+        self._return_paths = return_paths
         self._pool_size = pool_size
         self._attempt_timeout = attempt_timeout
         # One for all: reading the authorities takes tens of milliseconds.
@@ -34,10 +51,12 @@ class EmailProvider:
         self._by_relay: dict[Relay, SmtpProvider] = {}
         self._relay_of: dict[TenantId, Relay] = {}
 
-    async def send(self, parcel: Parcel) -> Verdict | Held:
-        """What became of one attempt to hand the mail to the tenant's relay."""
+    async def send(self, parcel: Parcel) -> Verdict | Folded | Held:
+        """What became of one attempt to hand the mail to the tenant's relay; over before it if nobody may get it."""
         began = asyncio.get_running_loop().time()
         try:
+            if await self._is_suppressed(parcel):
+                return Folded(Ended(JobStatus.SKIPPED, JobReason.SUPPRESSED), (), delivered_any=False)
             relay = await self._look_up(parcel.tenant)
         except StoreUnavailable as exc:
             return NoVerdict(handed_over=False, code="store_unavailable", error=str(exc))
@@ -64,6 +83,11 @@ class EmailProvider:
         self._by_relay.clear()
         self._relay_of.clear()
 
+    async def _is_suppressed(self, parcel: Parcel) -> bool:
+        if self._suppressions is None or not isinstance(parcel.content, EmailContent):
+            return False
+        return await self._suppressions.has(parcel.scope_id, parcel.content.to_address)
+
     async def _look_up(self, tenant: ScopedTenant) -> Relay:
         """The tenant's relay; one that no tenant uses any more is let go."""
         relay = await self._relays.of(tenant, min(self._attempt_timeout * OF_THE_STORE, LONGEST_LOOK))
@@ -79,6 +103,12 @@ class EmailProvider:
     def _provider(self, relay: Relay) -> SmtpProvider:
         found = self._by_relay.get(relay)
         if found is None:
-            found = SmtpProvider(relay, pool_size=self._pool_size, attempt_timeout=self._attempt_timeout, tls=self._tls)
+            found = SmtpProvider(
+                relay,
+                pool_size=self._pool_size,
+                attempt_timeout=self._attempt_timeout,
+                tls=self._tls,
+                return_paths=self._return_paths,
+            )
             self._by_relay[relay] = found
         return found

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from pydantic import field_validator, model_validator
 
+from shared.address import address_problem
 from shared.relay import parse_relay
 from shared.settings.base import Settings, check_lease, listed
 
@@ -19,12 +20,24 @@ class EmailSettings(Settings):
     poll_busy: timedelta = listed("POLL_BUSY")
     poll_idle: timedelta = listed("POLL_IDLE")
     unanswered_step: timedelta = listed("UNANSWERED_BACKOFF")
+    port: int | None = listed("EMAIL_PORT", optional=True)
+    bounce_domain: str | None = listed("BOUNCE_DOMAIN", optional=True)
+    bounce_port: int | None = listed("BOUNCE_PORT", optional=True)
+    bounce_protocol: str = listed("BOUNCE_PROTOCOL")
+    bounce_secret: str | None = listed("BOUNCE_SECRET", optional=True)
 
     @field_validator("smtp_url")
     @classmethod
     def _check_relay(cls, url: str) -> str:
         parse_relay(url)
         return url
+
+    @field_validator("bounce_domain")
+    @classmethod
+    def _check_domain(cls, domain: str | None) -> str | None:
+        if domain is not None and (problem := address_problem(f"bounces@{domain}")) is not None:
+            raise ValueError(f"a domain that can receive mail: bounces@{domain} {problem}")
+        return domain
 
     @model_validator(mode="after")
     def _check_lease(self) -> "EmailSettings":

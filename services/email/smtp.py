@@ -11,6 +11,7 @@ from services.email.connection import CLOSING, Connection, Mismatch, Refused, St
 from services.email.message import Message, build_message
 from services.email.pool import LONGEST_IDLE, MOST_MAILS, Pool
 from services.email.replies import Stage, judge
+from services.email.returnpath import ReturnPaths
 from shared.content import EmailContent
 from shared.delivery.provider import Parcel
 from shared.relay import Relay
@@ -38,10 +39,12 @@ class SmtpProvider:
         most_mails: int = MOST_MAILS,
         longest_idle: timedelta = LONGEST_IDLE,
         tls: ssl.SSLContext | None = None,
+        return_paths: ReturnPaths | None = None,
     ) -> None:
         self._relay = relay
         self._pool = Pool(pool_size, most_mails, longest_idle)
         self._seconds = attempt_timeout.total_seconds()
+        self._return_paths = return_paths
         self._tls = tls or ssl.create_default_context()
 
     async def send(self, parcel: Parcel, began: float | None = None) -> Verdict:
@@ -51,8 +54,9 @@ class SmtpProvider:
             return Rejected(error="the content is not that of a mail")
         if sender is None:
             return SenderBlocked("sender", code="no_sender", error="the tenant has no email sender")
+        now = datetime.now(UTC)
         try:
-            message = build_message(parcel.content, sender, parcel.stable_id, datetime.now(UTC))
+            message = build_message(parcel.content, sender, parcel.stable_id, now, self._return_path(parcel, now))
         except BadAddress as exc:
             return _unaddressable(exc)
         if began is None:
@@ -66,6 +70,9 @@ class SmtpProvider:
     def retire(self) -> None:
         """Close every kept connection now, and those in use once their mail is done."""
         self._pool.retire()
+
+    def _return_path(self, parcel: Parcel, now: datetime) -> str | None:
+        return None if self._return_paths is None else self._return_paths.address_for(parcel.stable_id, now)
 
     async def _send(self, message: Message, steps: Steps, began: float) -> Verdict:
         try:

@@ -1,9 +1,9 @@
 """The counts a tenant sees: rows (scope, day of creation, channel, status, reason), purged never.
 
 ``n`` says how many events or jobs are in that status: every transition moves it. ``attempts``, ``rounds``, ``tried``
-and ``sent`` say what happened and only grow, but for a mail that comes back: its ``sent`` is taken back. They stand
-on whichever row the job came to, and only their sums mean something. Everything is written in the transaction of what it
-counts.
+and ``sent`` say what happened and only grow, but for a mail that comes back: its ``sent`` is taken back. They stand on
+whichever row the job came to, and only their sums mean something. Everything is written in the transaction of what
+it counts.
 """
 
 from collections.abc import Sequence

@@ -170,7 +170,7 @@ FROM applied
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What one receipt did. ``effect``: ``bounced``, ``suppressed``, ``bounced_suppressed``, ``none`` or ``too_old``."""
+    """What one receipt did: ``effect`` is one of the words of that column."""
 
     scope_id: ScopeId
     job_id: JobId

@@ -41,6 +41,12 @@ PROBLEM_CODES: dict[str, ProblemCode] = {
     "operator_token_invalid": ProblemCode(
         401, "That is not the operator's token", "Use the token that `up` wrote to up.json, or WAYBILL_OPERATOR_TOKEN."
     ),
+    "signature_missing": ProblemCode(
+        401, "A signature is needed", "Sign the body with the shared secret; `detail` names the header."
+    ),
+    "signature_invalid": ProblemCode(
+        401, "The signature is not right", "Sign this body anew: another secret, another body or an old time was used."
+    ),
     "permission_missing": ProblemCode(
         403, "The API key may not do this", "Create a key with the permission that `detail` names."
     ),

@@ -1,13 +1,19 @@
 """Suppressions: who is put on the list, by what, and for whom it counts."""
 
+import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 
+from services.email.provider import EmailProvider
+from services.email.relays import OneRelay
+from services.email.suppressed import SuppressionList
 from shared.channel import Channel
 from shared.delivery.effect import effect_of
-from shared.delivery.provider import Parcel
+from shared.delivery.provider import Ended, Folded, Parcel
 from shared.delivery.record import report_of, rows_of
 from shared.ids import ScopeId
+from shared.job import JobReason, JobStatus
+from shared.relay import Relay
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
 from shared.store.content import decode_content
@@ -23,8 +29,10 @@ from shared.store.suppressions import (
     suppressed_among,
     suppressed_of_scopes,
 )
-from shared.verdict import Rejected, Verdict
+from shared.verdict import Delivered, NoVerdict, Rejected, Verdict
 from tests.factories import claim_jobs, create_jobs, end_leases, new_job, scoped_tenant
+from tests.fakes.parcels import email_parcel
+from tests.fakes.smtp import SmtpSink
 
 TERMS = Terms(DEFAULT_POLICIES[Channel.EMAIL])
 ONE, OTHER = ScopeId(1), ScopeId(2)
@@ -128,3 +136,38 @@ async def test_lists_are_paged_and_narrowed(database: Database) -> None:
         (only,) = await list_suppressions(pg, ONE, limit=9, address="P3@b.example")
         assert only.address == "p3@b.example"
         assert await list_suppressions(pg, ONE, limit=9, reason=SuppressionReason.BOUNCED) == []
+
+
+async def test_an_address_that_was_suppressed_since_it_was_routed_gets_no_mail(database: Database) -> None:
+    sink = await SmtpSink().start()
+    provider = EmailProvider(
+        OneRelay(Relay("127.0.0.1", sink.port)),
+        pool_size=4,
+        attempt_timeout=timedelta(seconds=20),
+        suppressions=SuppressionList(database, timedelta(seconds=10)),
+    )
+    async with database.hot() as pg:
+        new = NewSuppression("dead@example.com", SuppressionReason.COMPLAINT, SuppressionSource.RECEIPT)
+        await suppress(pg, ONE, Channel.EMAIL, new)
+    addresses = ["Dead@example.com", "alive@example.com"] * 10
+    outcomes = await asyncio.gather(*(provider.send(email_parcel(to_address=address)) for address in addresses))
+    skipped = Folded(Ended(JobStatus.SKIPPED, JobReason.SUPPRESSED), (), delivered_any=False)
+    assert outcomes[::2] == [skipped] * 10
+    assert all(isinstance(outcome, Delivered) for outcome in outcomes[1::2])
+    assert {mail.envelope_to for mail in sink.mails} == {("alive@example.com",)}
+    await provider.close()
+    await sink.close()
+
+
+async def test_a_list_that_cannot_be_read_stops_the_mail_and_not_the_job(database: Database) -> None:
+    nowhere = Database("postgresql://nobody@127.0.0.1:1/nothing", within=timedelta(seconds=1))
+    provider = EmailProvider(
+        OneRelay(Relay("127.0.0.1", 1)),
+        pool_size=1,
+        attempt_timeout=timedelta(seconds=20),
+        suppressions=SuppressionList(nowhere, timedelta(seconds=1)),
+    )
+    outcome = await provider.send(email_parcel())
+    assert isinstance(outcome, NoVerdict)
+    assert (outcome.handed_over, outcome.code) == (False, "store_unavailable")
+    await nowhere.close()

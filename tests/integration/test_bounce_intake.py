@@ -1,0 +1,237 @@
+"""Bounces on their way in: listener, webhook and file; what is believed, and what forged ones do (nothing)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import aiosmtplib
+import httpx
+import pytest
+
+from services.email.intake import Arrival, Taken
+from services.email.listener import Listener
+from services.email.receiving import Receiving
+from services.email.returnpath import ReturnPaths
+from services.email.webhook import HEADER, bounce_route, sign
+from shared.channel import Channel
+from shared.ids import ScopeId, job_uuid
+from shared.lifecycle import run_parts
+from shared.store.claim import Claim
+from shared.store.database import Database
+from shared.store.receipts import ReceiptSource
+from shared.store.suppressions import list_suppressions
+from shared.web.app import make_app
+from shared.web.server import http_part
+from tests.factories import accept_events, claim_jobs, create_jobs, end_leases, new_event, new_job
+from tests.fakes.product import eventually
+from tests.integration.test_receipts import deliver
+
+DOMAIN = "mail.shop.example"
+BOB = "bob@example.com"
+KEY, FOREIGN = b"k" * 32, b"f" * 32
+SECRET = "s3cret"
+PATHS = ReturnPaths((KEY,), DOMAIN)
+
+
+@dataclass
+class Back:
+    """What takes bounces in, on a database with one mail to bob that was sent."""
+
+    database: Database
+    receiving: Receiving
+    claim: Claim
+    ids: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000)))
+
+    @property
+    def job(self) -> UUID:
+        return job_uuid(self.claim.event_id, Channel.EMAIL)
+
+    def return_path(self, paths: ReturnPaths = PATHS, ago: timedelta = timedelta()) -> str:
+        return str(paths.address_for(self.job, datetime.now(UTC) - ago))
+
+    def bounce(self, to: str, address: str = BOB, message_id: str | None = None) -> bytes:
+        returned = message_id or f"<{self.job.hex}@shop.example>"
+        return (
+            f"From: Mail Delivery System <MAILER-DAEMON@mx.example>\r\nTo: {to}\r\nSubject: Undelivered Mail\r\n"
+            f"Message-ID: <dsn-{next(self.ids)}@mx.example>\r\nMIME-Version: 1.0\r\n"
+            'Content-Type: multipart/report; report-type=delivery-status; boundary="B"\r\n\r\n'
+            "--B\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example\r\n\r\n"
+            f"Final-Recipient: rfc822; {address}\r\nAction: failed\r\nStatus: 5.1.1\r\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 no such user\r\n\r\n"
+            f"--B\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: {returned}\r\nTo: {address}\r\n\r\n--B--\r\n"
+        ).encode()
+
+    async def state(self) -> tuple[str, str, list[str]]:
+        async with self.database.hot() as pg:
+            row = await pg.fetchrow("SELECT status, reason FROM outgoing")
+            assert row is not None
+            listed = await list_suppressions(pg, ScopeId(1), limit=10)
+        return row["status"], row["reason"], [one.address for one in listed]
+
+    async def take(self, raw: bytes, source: ReceiptSource, *envelope_to: str) -> Taken:
+        return await self.receiving.take(Arrival(raw, source, envelope_to))
+
+
+BOUNCED = ("FAILED", "bounced", [BOB])
+SENT: tuple[str, str, list[str]] = ("SENT", "", [])
+
+
+@pytest.fixture
+async def back(database: Database) -> Back:
+    event = new_event()
+    await accept_events(database, [event])
+    await create_jobs(database, [new_job(event_id=event.event_id, to_address=BOB)])
+    (claim,) = await claim_jobs(database)
+    assert await deliver(database, claim) == "applied"
+    return Back(database, Receiving(database, PATHS, timedelta(milliseconds=50)), claim)
+
+
+async def test_a_bounce_to_our_return_path_is_believed(back: Back) -> None:
+    path = back.return_path()
+    assert await back.take(back.bounce(path), ReceiptSource.LISTENER, path) is Taken.NEW
+    assert await back.state() == BOUNCED
+
+
+async def test_the_same_bounce_twice_is_known(back: Back) -> None:
+    raw = back.bounce(back.return_path())
+    assert [await back.take(raw, ReceiptSource.FILE) for _ in range(2)] == [Taken.NEW, Taken.KNOWN]
+
+
+@pytest.mark.parametrize("source", list(ReceiptSource))
+async def test_forged_and_expired_return_paths_suppress_nobody_whoever_hands_them_in(
+    back: Back, source: ReceiptSource
+) -> None:
+    forged = back.return_path(ReturnPaths((FOREIGN,), DOMAIN))
+    expired = back.return_path(ago=timedelta(days=30))
+    assert await back.take(back.bounce(forged), source, forged) is Taken.FORGED
+    assert await back.take(back.bounce(expired), source, expired) is Taken.EXPIRED
+    assert await back.state() == SENT
+
+
+async def test_a_message_id_counts_only_where_somebody_vouches_for_the_report(back: Back) -> None:
+    raw = back.bounce("hello@shop.example")
+    assert await back.take(raw, ReceiptSource.LISTENER, "hello@shop.example") is Taken.FORGED
+    assert await back.state() == SENT
+    assert await back.take(raw, ReceiptSource.FILE) is Taken.NEW
+    assert await back.state() == BOUNCED
+
+
+async def test_a_bounce_of_a_strangers_mail_is_about_no_job(back: Back) -> None:
+    raw = back.bounce("hello@shop.example", message_id="<something@else.example>")
+    assert await back.take(raw, ReceiptSource.FILE) is Taken.NO_JOB
+    other = back.bounce("hello@shop.example", message_id=f"<{UUID(int=12).hex}@shop.example>")
+    assert await back.take(other, ReceiptSource.FILE) is Taken.NO_JOB
+    assert await back.state() == SENT
+
+
+async def test_the_person_behind_a_forward_gets_on_no_list(back: Back) -> None:
+    path = back.return_path()
+    raw = back.bounce(path, address="hidden@elsewhere.example")
+    assert await back.take(raw, ReceiptSource.LISTENER, path) is Taken.NEW
+    assert await back.state() == ("FAILED", "bounced", [])
+
+
+async def test_a_vacation_at_the_return_path_does_nothing(back: Back) -> None:
+    path = back.return_path()
+    raw = (
+        f"From: Bob <{BOB}>\nTo: {path}\nSubject: Out of office\nAuto-Submitted: auto-replied\n\n"
+        "My old address says 550 5.1.1 user unknown"
+    )
+    assert await back.take(raw.encode(), ReceiptSource.LISTENER, path) is Taken.NOT_A_REPORT
+    assert await back.state() == SENT
+
+
+async def test_a_bounce_before_the_verdict_waits_and_the_sweep_applies_it(back: Back) -> None:
+    async with back.database.hot() as pg:
+        await pg.execute("TRUNCATE outgoing, content, attempts, ledger")
+    await create_jobs(back.database, [new_job(event_id=back.claim.event_id, to_address=BOB)])
+    await end_leases(back.database)
+    (claim,) = await claim_jobs(back.database)
+    path = back.return_path()
+    assert await back.take(back.bounce(path), ReceiptSource.LISTENER, path) is Taken.NEW
+    assert await back.state() == ("PENDING", "", [])
+    assert await deliver(back.database, claim) == "applied"
+    stop = asyncio.Event()
+    sweeping = asyncio.create_task(back.receiving.run(stop))
+
+    async def bounced() -> bool:
+        return await back.state() == BOUNCED
+
+    await eventually(bounced)
+    stop.set()
+    await sweeping
+
+
+@asynccontextmanager
+async def listening(back: Back, protocol: str) -> AsyncIterator[int]:
+    stop = asyncio.Event()
+    part = Listener(back.receiving, PATHS, protocol).part("127.0.0.1", 0)
+    serving = asyncio.create_task(run_parts([part], stop))
+    try:
+        yield part.port
+    finally:
+        stop.set()
+        await serving
+
+
+async def test_the_listener_takes_bounces_for_return_paths_of_ours_and_nothing_else(back: Back) -> None:
+    async with listening(back, "smtp") as port, aiosmtplib.SMTP(hostname="127.0.0.1", port=port) as client:
+        forged = back.return_path(ReturnPaths((FOREIGN,), DOMAIN))
+        for stranger in ("bob@example.com", "bounces+nonsense@mail.shop.example", forged):
+            with pytest.raises(aiosmtplib.SMTPRecipientsRefused):
+                await client.sendmail("", stranger, back.bounce(stranger))
+        assert await back.state() == SENT
+        path = back.return_path()
+        await client.sendmail("", path, back.bounce(path))
+        assert await back.state() == BOUNCED
+
+
+async def test_the_listener_speaks_lmtp(back: Back) -> None:
+    async with listening(back, "lmtp") as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert (await reader.readline()).startswith(b"220")
+        path = back.return_path()
+        for line in (b"LHLO relay.example", b"MAIL FROM:<>", f"RCPT TO:<{path}>".encode(), b"DATA"):
+            writer.write(line + b"\r\n")
+            while (answer := await reader.readline())[3:4] != b" ":
+                pass
+            assert answer[:1] in b"23", answer
+        writer.write(back.bounce(path) + b".\r\n")
+        assert (await reader.readline()).startswith(b"250")
+        writer.close()
+    assert await back.state() == BOUNCED
+
+
+@pytest.fixture
+async def webhook(back: Back) -> AsyncIterator[httpx.AsyncClient]:
+    stop = asyncio.Event()
+    app = make_app([bounce_route(back.receiving, SECRET)], "Waybill", "/api/v1")
+    part = http_part("email-http", app, "127.0.0.1", 0)
+    serving = asyncio.create_task(run_parts([part], stop))
+    async with asyncio.timeout(20):
+        await part.answering.wait()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{part.port}", timeout=20) as client:
+        yield client
+    stop.set()
+    await serving
+
+
+async def test_the_webhook_takes_what_is_signed_now(back: Back, webhook: httpx.AsyncClient) -> None:
+    raw, now = back.bounce("hello@shop.example"), int(time.time())
+    for headers, code in (
+        ({}, "signature_missing"),
+        ({HEADER: "t=1,v1=zz"}, "signature_missing"),
+        ({HEADER: sign("other", raw, now)}, "signature_invalid"),
+        ({HEADER: sign(SECRET, raw + b"x", now)}, "signature_invalid"),
+        ({HEADER: sign(SECRET, raw, now - 3_600)}, "signature_invalid"),
+    ):
+        answer = await webhook.post("/bounces", content=raw, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (401, code)
+    assert await back.state() == SENT
+    answer = await webhook.post("/bounces", content=raw, headers={HEADER: sign(SECRET, raw, now)})
+    assert (answer.status_code, answer.json()) == (200, {"result": "new"})
+    assert await back.state() == BOUNCED
