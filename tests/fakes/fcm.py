@@ -12,6 +12,9 @@ from aiohttp import web
 from services.cli.sandbox.pushes import PushSimulator, refusal
 from tests.factories import until
 
+MOST_REMEMBERED = 100_000
+"""More than any test sends: what a phone got is evidence."""
+
 
 @dataclass(frozen=True)
 class Say:
@@ -81,7 +84,7 @@ class FcmPeer(PushSimulator):
     """The simulator with a script. ``before_reading`` comes before a message's body is looked at."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(most_messages=MOST_REMEMBERED)
         self.post_count = 0
         self.grant_count = 0
         self.posts: list[str] = []
@@ -116,7 +119,7 @@ class FcmPeer(PushSimulator):
 
     def rung(self, token: str) -> list[dict[str, Any]]:
         """The messages the phone behind ``token`` got, oldest first."""
-        return [push.message for push in reversed(self.newest(1000)) if push.token == token]
+        return [push.message for push in reversed(self.newest(MOST_REMEMBERED)) if push.token == token]
 
     def withdraw_access(self) -> None:
         """From now on no access token issued so far is good."""

@@ -8,9 +8,12 @@ from dataclasses import asdict
 
 import uvloop
 
-from tests.benchmarks.harness import Bench, Result, bench, report
+from tests.benchmarks.harness import ROOT, Bench, Result, bench, report
+from tests.fakes.rabbit import fresh_vhost, throw_away_node
 from tests.prove.fuzz import POOL_SIZE, fuzz_seed
 from tests.prove.oracle import Harm
+from tests.prove.storm import Weather
+from tests.prove.storm import storm as ride
 
 SEEDS = 3
 CLAIMS = 30_000
@@ -29,7 +32,33 @@ async def fuzz(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
     return {"proof": "fuzz", "claims": claims, **asdict(harm), "seeds": seeds, "seconds": round(seconds, 1)}, not harm
 
 
-PROOFS: dict[str, Callable[[Bench, argparse.Namespace], Awaitable[tuple[Result, bool]]]] = {"fuzz": fuzz}
+async def storm(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
+    """A whole installation whose processes are killed one after the other while products post."""
+    weather = Weather(orders.seconds, orders.pace, orders.kill_every)
+    with throw_away_node(ROOT / ".waybill") as node, fresh_vhost(node.management, node.url) as amqp_url:
+        async with place.databases.fresh() as database_url:
+            survived = await ride(database_url, amqp_url, place.folder, weather, place.say)
+    log, findings = survived.log, survived.findings
+    for complaint in findings.complaints:
+        place.say(complaint)
+    told = {name: count for name, count in asdict(findings).items() if name != "complaints"}
+    result = {
+        "proof": "storm",
+        "events": log.event_count,
+        "accepted": len(log.accepted),
+        "given_up": log.given_up,
+        "posted_again": log.repeats,
+        "kills": log.kills,
+        **told,
+        "seconds": round(survived.seconds, 1),
+    }
+    return result, findings.is_good and not log.given_up
+
+
+PROOFS: dict[str, Callable[[Bench, argparse.Namespace], Awaitable[tuple[Result, bool]]]] = {
+    "fuzz": fuzz,
+    "storm": storm,
+}
 
 
 def orders() -> argparse.Namespace:
@@ -38,6 +67,9 @@ def orders() -> argparse.Namespace:
     parser.add_argument("name", nargs="*", choices=[[], *PROOFS], help="which proofs; all without a name")
     parser.add_argument("--seed", action="append", help="of the fuzz; may be given several times")
     parser.add_argument("--claims", type=int, default=CLAIMS, help="of the fuzz, for each seed")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long the storm blows")
+    parser.add_argument("--pace", type=float, default=50.0, help="events a second in the storm")
+    parser.add_argument("--kill-every", type=float, default=5.0, help="seconds between two kills in the storm")
     return parser.parse_args()
 
 
