@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from shared.ids import EventId, ScopeId
 from shared.store.database import HotConnection
+from shared.store.unindexed import unindexed
 
-_OPEN_JOB = "EXISTS (SELECT FROM outgoing o WHERE o.event_id = e.event_id AND o.status = 'PENDING')"
+_PENDING = unindexed("o.status", "PENDING")
+_OPEN_JOB = f"EXISTS (SELECT FROM outgoing o WHERE o.event_id = e.event_id AND {_PENDING})"
 
 FIND_OPEN = f"""
 SELECT e.event_id
@@ -37,10 +39,10 @@ class Open:
     claimed_count: int
 
 
-COUNT_OPEN = """
+COUNT_OPEN = f"""
 SELECT count(*) FILTER (WHERE o.claimed_until < now()) AS free, count(*) FILTER (WHERE o.claimed_until >= now()) AS held
 FROM outgoing o
-WHERE o.scope_id = $1 AND o.event_id = ANY ($2::uuid[]) AND o.status = 'PENDING'
+WHERE o.scope_id = $1 AND o.event_id = ANY ($2::uuid[]) AND {_PENDING}
 """
 
 

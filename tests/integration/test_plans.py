@@ -18,6 +18,7 @@ from shared.ids import ScopeId
 from shared.job import Lane
 from shared.store.announcing import lock_queued_before, lock_unrouted, mark_announced_if_queued, promote_due
 from shared.store.backlog import due_jobs, queued_events
+from shared.store.cancel_lists import count_open, find_open
 from shared.store.claim import Head, Share
 from shared.store.database import Database, HotConnection
 from shared.store.discovery import EVER, RECENT
@@ -42,12 +43,12 @@ TABLES = ("events", "outgoing_email", "outgoing_inapp", "outgoing_push", "conten
 # A hundred days of events, the oldest first in every key, all waiting since an hour ago.
 WAITING = (
     f"""
-    INSERT INTO events (event_id, scope_id, idempotency_key, body_hash, event_type, recipient, payload, status,
+    INSERT INTO events (event_id, scope_id, idempotency_key, body_hash, event_type, ref, recipient, payload, status,
                         file_version, received_at, expires_at, announced_at)
     SELECT (lpad(to_hex(n), 12, '0') || '7000' || '8000' || lpad(to_hex(n), 12, '0'))::uuid, 1 + n % {SCOPES}, n::text,
-           decode(repeat('00', 32), 'hex'), 'type_' || n % 7, json_build_object('id', 'r' || n % 500), '{{}}', 'QUEUED',
-           1, now() - ({EVENTS} - n) * interval '100 days' / {EVENTS}, now() + interval '1 day',
-           now() - interval '1 hour'
+           decode(repeat('00', 32), 'hex'), 'type_' || n % 7, 'ref-' || n % 1000,
+           json_build_object('id', 'r' || n % 500), '{{}}', 'QUEUED', 1,
+           now() - ({EVENTS} - n) * interval '100 days' / {EVENTS}, now() + interval '1 day', now() - interval '1 hour'
     FROM generate_series(1, {EVENTS}) AS n
     """,
     """
@@ -155,6 +156,13 @@ async def _explain(pg: Any) -> None:
     assert len(await jobs_of_event(pg, ScopeId(1), event_id)) == 3
 
 
+async def _cancel(pg: Any) -> None:
+    rows = await pg.unwatched.fetch("SELECT event_id FROM events WHERE scope_id = 1 AND ref = 'ref-6'")
+    assert len(rows) > EVENTS // 1000 // SCOPES
+    assert await find_open(pg, ScopeId(1), "ref-6", None, 100) == []
+    assert (await count_open(pg, ScopeId(1), [row["event_id"] for row in rows])).job_count == 0
+
+
 async def _promote(pg: Any) -> None:
     assert len(await promote_due(pg, 1000)) == LIVE
 
@@ -204,6 +212,7 @@ STATEMENTS = (
     _route,
     _enter,
     _explain,
+    _cancel,
     _promote,
     _announce,
     _expire,
@@ -257,9 +266,14 @@ async def test_finished_rows_cost_nothing(small: Database, large: Database, stat
     assert touched[1] <= 3 * touched[0] + 100
 
 
-@pytest.mark.parametrize("purge", [_purge_content, _purge_events])
-async def test_a_portion_of_a_purge_touches_no_more_than_what_it_deletes(large: Database, purge: Statement) -> None:
+@pytest.mark.parametrize(
+    ("statement", "most"), [(_cancel, 300), (_purge_content, 3 * LIMIT), (_purge_events, 3 * LIMIT)]
+)
+async def test_no_step_goes_through_more_rows_than_it_is_about(
+    large: Database, statement: Statement, most: int
+) -> None:
     async with watching(large) as watched:
-        await purge(watched)
-    print(f"{purge.__name__}: {watched.buffers}")
-    assert watched.most_rows <= 3 * LIMIT
+        await statement(watched)
+    print(f"{statement.__name__}: {watched.buffers} pages, {watched.most_rows} rows")
+    assert watched.most_rows <= most
+    assert watched.buffers <= 120 * most
