@@ -40,7 +40,7 @@ class Gauges:
             try:
                 await self.look()
             except StoreUnavailable as exc:
-                log.warning("gauges.wait", error=str(exc))
+                log.debug("gauges.wait", error=str(exc))
                 # The last figures would say that all is well: not a number is what is known now.
                 _say(dict.fromkeys((*BUILT_CHANNELS, EVENTS), (math.nan, math.nan)), dict.fromkeys(PauseKind, math.nan))
             await stopped_within(stop, LOOK_EVERY_SECONDS)

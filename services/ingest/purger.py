@@ -82,7 +82,7 @@ class Purger:
                 if gone.total():
                     log.info("purger.purged", **{table: count for table, count in gone.items() if count})
             except StoreUnavailable as exc:
-                log.warning("purger.waits", error=str(exc))
+                log.debug("purger.waits", error=str(exc))
             seconds = self._every.total_seconds() * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load
             await stopped_within(stop, seconds)
 
