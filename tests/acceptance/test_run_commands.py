@@ -130,6 +130,19 @@ async def test_a_wrong_tenant_file_is_shown_with_every_place(database_url: str, 
     assert "Traceback" not in done.stderr
 
 
+async def test_a_vapid_key_is_made_once_and_only_its_public_half_is_shown(database_url: str) -> None:
+    waybill = Shell(database_url)
+    refused = await waybill("sender", "vapid", "campus")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there is no tenant campus" in refused.stderr
+    await waybill("apply", str(CAMPUS))
+    made = json.loads((await waybill("sender", "vapid", "campus", "--json")).stdout)
+    assert (made["tenant"], made["made"], len(made["public_key"])) == ("campus", True, 87)
+    assert (await waybill("sender", "vapid", "campus")).stdout == f"{made['public_key']}\n"
+    assert (await waybill("apply", str(CAMPUS))).returncode == 0
+    assert (await waybill("sender", "vapid", "campus")).stdout == f"{made['public_key']}\n"
+
+
 async def test_a_key_is_made_for_a_tenant_that_exists_and_no_other(database_url: str) -> None:
     waybill = Shell(database_url)
     refused = await waybill("key", "create", "campus")

@@ -9,13 +9,15 @@ from shared.errors import SealError, TenantFileError
 from shared.ids import TenantId
 from shared.sealing import Sealer
 from shared.store.database import Database
-from shared.store.sender_secrets import FCM, RELAY, bound_to, secrets_of_tenant
+from shared.store.sender_secrets import FCM, RELAY, VAPID, bound_to, secrets_of_tenant
 from shared.store.tenants import find_tenant
 from shared.tenantfile.apply import Applied, apply
+from shared.vapid import new_vapid_key
 
 SEALER = Sealer([b"k" * 32])
 URL = "smtps://acme:hunter2@relay.example"
 EMAIL = "email: {from: Acme <hello@acme.example>, relay: {url: {env: ACME_SMTP_URL}}}"
+BROWSERS = "push: {webpush: {contact: 'mailto:ops@acme.example', vapid_key: {env: ACME_VAPID}}}"
 PUSH = "push: {fcm: {service_account: {file: secrets/acme.json}}}"
 
 
@@ -133,6 +135,11 @@ async def test_other_master_keys_have_them_stored_anew(database: Database, folde
         (PUSH.replace("secrets/acme.json", "empty.json"), {}, "the file empty.json is empty"),
         (PUSH.replace("secrets/acme.json", "large.json"), {}, "the file large.json is far too large"),
         (PUSH.replace("secrets/acme.json", "acme.yaml"), {}, "holds cannot be used: this is no service account"),
+        (
+            BROWSERS,
+            {"ACME_VAPID": "hunter2"},
+            "{env: ACME_VAPID} holds cannot be used: a VAPID key is a private key on",
+        ),
     ],
 )
 async def test_a_credential_that_cannot_be_had_is_told_with_its_place(
@@ -148,6 +155,21 @@ async def test_a_credential_that_cannot_be_had_is_told_with_its_place(
     assert "hunter2" not in mistake
     async with database.begin() as connection:
         assert await find_tenant(connection, "acme") is None
+
+
+async def test_a_vapid_key_stays_whatever_file_is_applied_until_another_takes_its_place(
+    database: Database, folder: Path
+) -> None:
+    one, other = new_vapid_key().secret, new_vapid_key().secret
+    await apply(database, SEALER, write(folder, BROWSERS), environ={"ACME_VAPID": one.decode()})
+    assert await stored(database) == {VAPID: one}
+    without = write(folder, "push: {webpush: {contact: 'mailto:ops@acme.example'}}")
+    await apply(database, SEALER, without, environ={})
+    await apply(database, SEALER, write(folder), environ={}, prune=True)
+    assert await stored(database) == {VAPID: one}
+    moved = await apply(database, SEALER, write(folder, BROWSERS), environ={"ACME_VAPID": other.decode()})
+    assert any("vapid_key" in line for line in moved.diff)
+    assert await stored(database) == {VAPID: other}
 
 
 async def test_all_that_are_missing_are_told_at_once(database: Database, folder: Path) -> None:
