@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import asyncpg
 import pytest
 
-from tests.fakes.product import WAYBILL, clean_environment
+from tests.fakes.product import WAYBILL, clean_environment, eventually
 
 SMALL = ("--workers", "1,2", "--jobs", "400", "--provider-ms", "5")
 
@@ -68,6 +68,49 @@ def test_a_server_that_does_not_answer_is_exit_code_3(tmp_path: Path) -> None:
     done = bench(*SMALL, "--database-url", "postgresql://waybill@127.0.0.1:1/waybill", folder=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_a_bench_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    killed = bench_running("--workers", "2", "--jobs", "50000", "--svg", str(tmp_path / "plot.svg"), folder=tmp_path)
+    try:
+
+        async def sending() -> bool:
+            return "delivery.attempted" in logged_in(tmp_path)
+
+        await eventually(sending, seconds=120)
+        left = children_of(killed.pid)
+        assert len(left) >= 3  # two workers, and what keeps Postgres
+    finally:
+        killed.kill()
+        killed.wait(30)
+
+    async def gone() -> bool:
+        return not any(pid in left for pid, _ in processes())
+
+    await eventually(gone, seconds=60)
+
+
+def bench_running(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A bench that has begun; what its workers log goes to a folder in ``folder``."""
+    environment = clean_environment({}) | {"TMPDIR": str(folder)}
+    return subprocess.Popen([WAYBILL, "bench", *arguments], env=environment, stderr=subprocess.DEVNULL)
+
+
+def logged_in(folder: Path) -> str:
+    """What the workers of the first run have logged so far."""
+    return "".join(log.read_text() for log in folder.glob("*/slow_provider-2.log"))
+
+
+def processes() -> list[tuple[int, int]]:
+    """Every process on this machine, and its parent; those that have ended and wait for their parent are left out."""
+    shown = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split() for line in shown.splitlines()]
+    return [(int(pid), int(parent)) for pid, parent, state in lines if not state.startswith("Z")]
+
+
+def children_of(pid: int) -> set[int]:
+    """The processes that ``pid`` has started and that still run."""
+    return {child for child, parent in processes() if parent == pid}
 
 
 @pytest.mark.parametrize(

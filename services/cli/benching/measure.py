@@ -62,6 +62,7 @@ async def measure(site: Site, experiment: Experiment, workers: int, tell: Tell) 
                 finished = await finish_times(pg, CHANNEL)
         finally:
             await database.close()
+    log.unlink()  # a line per job: many of them, when all runs are done
     return Run(
         workers,
         jobs,

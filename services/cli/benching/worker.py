@@ -15,8 +15,9 @@ import msgspec
 
 from services.cli.benching.backlog import CHANNEL
 from shared import logs
+from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
-from shared.delivery.worker import Worker, WorkerSettings
+from shared.delivery.worker import Worker
 from shared.ids import ScopeId, TenantId
 from shared.lifecycle import run_loop
 from shared.store.database import Database
@@ -25,6 +26,7 @@ from shared.tenant import EmailSender, Mode, ScopedTenant, Senders, Tenant
 from shared.verdict import Delivered, Verdict
 
 READY = b"ready\n"
+STOP_SECONDS = 10.0
 POOL = 4
 """The loop uses a connection to claim and one to settle."""
 
@@ -113,7 +115,8 @@ async def _work(order: Order, reported: Path) -> None:
         await asyncio.wait({working, asyncio.create_task(_next_line())}, return_when=asyncio.FIRST_COMPLETED)
         spent = time.process_time() - began
         stop.set()
-        await working
+        # Whoever measured may be gone, and Postgres with it: a worker by itself would wait for that to come back.
+        await asyncio.wait_for(working, STOP_SECONDS)
     finally:
         await database.close()
     reported.write_bytes(msgspec.json.encode(Report(spent, provider.given)))  # noqa: ASYNC240 - nothing else runs any more
