@@ -58,7 +58,18 @@ class Refused:
     expires_at: datetime
 
 
-def plan(tenant: ScopedTenant, event: EventFacts) -> list[Planned | Refused]:
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What keeps one event from its recipient: channels that they switched off, and a suppressed mail address."""
+
+    unwanted: frozenset[Channel] = frozenset()
+    suppressed: bool = False
+
+
+NOTHING_AGAINST = Wishes()
+
+
+def plan(tenant: ScopedTenant, event: EventFacts, wishes: Wishes = NOTHING_AGAINST) -> list[Planned | Refused]:
     """One entry per channel of the event's type, in the order of ``EventType.channels``.
 
     A template that fails refuses its own channel and no other. Raises UnknownEventType when the tenant has no
@@ -69,30 +80,44 @@ def plan(tenant: ScopedTenant, event: EventFacts) -> list[Planned | Refused]:
         raise UnknownEventType(f"tenant {tenant.tenant.key} has no event type {event.event_type}")
     entries: list[Planned | Refused] = []
     if event_type.inapp is not None:
-        entries.append(_plan_inapp(tenant.tenant, event_type, event_type.inapp, event))
+        entries.append(_plan_inapp(tenant.tenant, event_type, event_type.inapp, event, wishes))
     if event_type.email is not None:
-        entries.append(_plan_email(tenant.tenant, event_type, event_type.email, event))
+        entries.append(_plan_email(tenant.tenant, event_type, event_type.email, event, wishes))
     if event_type.push is not None:
-        entries.append(_plan_push(tenant.tenant, event_type, event_type.push, event))
+        entries.append(_plan_push(tenant.tenant, event_type, event_type.push, event, wishes))
     return entries
 
 
-def _plan_inapp(tenant: Tenant, event_type: EventType, rule: InappRule, event: EventFacts) -> Planned | Refused:
+def _plan_inapp(
+    tenant: Tenant, event_type: EventType, rule: InappRule, event: EventFacts, wishes: Wishes
+) -> Planned | Refused:
     bare = _Bare(Channel.INAPP, event_type, rule.how, event)
+    if Channel.INAPP in wishes.unwanted:
+        return bare.unwanted()
     return bare.rendered(lambda: write_entry(rule, _writer(tenant, event)))
 
 
-def _plan_email(tenant: Tenant, event_type: EventType, rule: EmailRule, event: EventFacts) -> Planned | Refused:
+def _plan_email(
+    tenant: Tenant, event_type: EventType, rule: EmailRule, event: EventFacts, wishes: Wishes
+) -> Planned | Refused:
     bare = _Bare(Channel.EMAIL, event_type, rule.how, event)
+    if Channel.EMAIL in wishes.unwanted:
+        return bare.unwanted()
     address = event.recipient.email
     if not address:
         return bare.refused(JobReason.NO_ADDRESS, "the event gave no email address for its recipient")
+    if wishes.suppressed:
+        return bare.refused(JobReason.SUPPRESSED, "the address is on the suppression list")
     return bare.rendered(lambda: write_mail(event_type, rule, _writer(tenant, event), address))
 
 
-def _plan_push(tenant: Tenant, event_type: EventType, rule: PushRule, event: EventFacts) -> Planned | Refused:
+def _plan_push(
+    tenant: Tenant, event_type: EventType, rule: PushRule, event: EventFacts, wishes: Wishes
+) -> Planned | Refused:
     # Never skipped for want of targets: they are read when it is sent, and may be registered until then.
     bare = _Bare(Channel.PUSH, event_type, rule.how, event)
+    if Channel.PUSH in wishes.unwanted:
+        return bare.unwanted()
     return bare.rendered(lambda: write_notification(rule, _writer(tenant, event)))
 
 
@@ -121,6 +146,11 @@ class _Bare:
             terms=self.how.terms,
             lane=self.how.lane,
             expires_at=self._expires_at(),
+        )
+
+    def unwanted(self) -> Refused:
+        return self.refused(
+            JobReason.PREFERENCE, f"the recipient switched {self.event_type.category} off on {self.channel}"
         )
 
     def refused(self, reason: JobReason, detail: str) -> Refused:

@@ -25,7 +25,7 @@ def heard(received: Received, scope_ids: frozenset[ScopeId]) -> bool:
     return scope_ids in received.wakes
 
 
-async def test_two_hundred_events_are_routed_in_one_transaction_of_three_statements(database: Database) -> None:
+async def test_two_hundred_events_are_routed_in_one_transaction_of_four_statements(database: Database) -> None:
     async with running_router(database) as routing:
         event_ids = await routing.accept(
             *(routing.event(scope_id=routing.scopes[mode]) for mode in Mode for _ in range(100))
@@ -43,7 +43,7 @@ async def test_two_hundred_events_are_routed_in_one_transaction_of_three_stateme
                 routed = await route(pg, routing.tenants, event_ids)
         assert len(routed.made) == 400
         assert routed.ended == {"ROUTED": 200}
-        assert len(statements) == 3
+        assert len(statements) == 4
         assert await routing.until_over(event_ids) == [("ROUTED", "")] * 200
     assert await ledger_mistakes(database) == []
 
