@@ -27,6 +27,8 @@ from shared.verdict import NoVerdict, Verdict
 
 log = get_logger()
 
+CUT_OFF = "cut_off"
+"""The code of an attempt that the worker itself ended, because it has to stop."""
 LOST_LIMIT = 4
 """A job that four workers died over is not given to a fifth."""
 EVENT_TYPE_HOLD = timedelta(seconds=60)
@@ -71,6 +73,8 @@ async def attempt(claim: Claim, deadline: float, stop: asyncio.Event, conditions
     took = timedelta(seconds=time.monotonic() - began)
     if isinstance(outcome, Held):
         return report_of(claim, held(claim, outcome.wait))
+    if _was_stopped_in_time(outcome):
+        return report_of(claim, released(claim))
     effect = effect_of(outcome, claim, terms, conditions.rng, conditions.unanswered_step)
     name = SIMULATOR if tenant.mode is Mode.TEST else conditions.provider.name
     rows = rows_of(parcel, name, outcome, started_at, took)
@@ -88,6 +92,11 @@ def _precondition(claim: Claim, deadline: float, stop: asyncio.Event) -> Effect 
     if stop.is_set() or time.monotonic() >= deadline:
         return released(claim)
     return None
+
+
+def _was_stopped_in_time(outcome: Verdict | Folded) -> bool:
+    """Whether the worker had to stop and cut the attempt off before anything had left us: as if it had not begun."""
+    return isinstance(outcome, NoVerdict) and outcome.code == CUT_OFF and not outcome.handed_over
 
 
 def _paused(claim: Claim, tenant: ScopedTenant, gate: Gate) -> Effect | None:
@@ -117,7 +126,7 @@ async def _call(conditions: Conditions, parcel: Parcel) -> Verdict | Folded | He
         return NoVerdict(handed_over=parcel.progress.handed_over, code="attempt_timeout")
     except asyncio.CancelledError:
         # The worker cancels an attempt only to stop in time, and still wants to know how far it came.
-        return NoVerdict(handed_over=parcel.progress.handed_over, code="cut_off")
+        return NoVerdict(handed_over=parcel.progress.handed_over, code=CUT_OFF)
     except Exception as exc:  # one of the two broad ones: whatever a provider does, its job must go on
         log.exception("delivery.provider_failed", job_id=format_job_id(parcel.event_id, parcel.channel))
         return NoVerdict(handed_over=True, code="provider_failed", error=type(exc).__name__)
