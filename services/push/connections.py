@@ -32,9 +32,15 @@ class Connections:
     Nothing is ever sent a second time, no redirect is followed, no proxy asked. Usable again after ``close``.
     """
 
-    def __init__(self, limit: int, seconds: float, resolver: Callable[[], AbstractResolver] | None = None) -> None:
-        """``resolver`` makes what names are looked up with, whenever the pool is opened; None: the system's."""
+    def __init__(
+        self, limit: int, seconds: float, resolver: Callable[[], AbstractResolver] | None = None, per_host: int = 0
+    ) -> None:
+        """At most ``per_host`` go to one host (0: all may), so that one that hangs leaves some for the others.
+
+        ``resolver`` makes what names are looked up with, whenever the pool is opened; None: the system's.
+        """
         self._limit = limit
+        self._per_host = per_host
         self._resolver = resolver
         self._timeout = aiohttp.ClientTimeout(total=seconds, connect=seconds * TO_CONNECT)
         self._session: aiohttp.ClientSession | None = None
@@ -71,6 +77,7 @@ class Connections:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=self._limit,
+                    limit_per_host=self._per_host,
                     keepalive_timeout=KEEP_ALIVE_SECONDS,
                     resolver=None if self._resolver is None else self._resolver(),
                 ),

@@ -54,6 +54,7 @@ class WebPushSender:
             connections,
             within.total_seconds(),
             lambda: GuardedResolver(rules, None if resolver is None else resolver()),
+            per_host=max(connections // 2, 1),
         )
 
     async def send(

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.content import Link, WebStyle
+from shared.metrics import REGISTRY
 from shared.retry import RetryPolicy
 from shared.store.database import Database
 from shared.vapid import new_vapid_key
@@ -26,6 +27,11 @@ async def pushing(database: Database) -> AsyncIterator[Pushing]:
     async with pushing_on(database) as ready:
         yield ready
         assert await ledger_mistakes(database) == []
+
+
+def dead_targets() -> float:
+    """How many targets this process has seen die."""
+    return REGISTRY.get_sample_value("waybill_push_targets_removed_total", {"why": "dead"}) or 0.0
 
 
 async def test_a_browser_reads_what_was_written_for_it(pushing: Pushing) -> None:
@@ -75,9 +81,11 @@ async def test_phones_and_browsers_are_rung_together_and_only_the_dead_are_forgo
     pushing.peer.always("dead phone", UNREGISTERED)
     pushing.web.always("gone", GONE)
     pushing.web.always("unknown", NOT_FOUND)
+    before = dead_targets()
     await pushing.post(push_job())
     async with service(pushing):
         assert await pushing.until_settled() == [SENT]
+    assert dead_targets() - before == 3
     assert await pushing.tokens() == {"living phone", "living"}
     assert len(pushing.peer.rung("living phone")) == len(living.shown) == 1
     assert gone.post_count == unknown.post_count == 1
@@ -185,6 +193,33 @@ async def test_a_payload_too_large_is_not_even_posted_and_costs_no_subscription(
         assert await pushing.until_settled() == [Outcome("FAILED", "payload_too_large", 1, 0, 0)]
     assert browser.post_count == 0
     assert await pushing.tokens() == {"firefox"}
+
+
+async def test_a_payload_too_large_for_all_kinds_costs_no_target_and_a_normal_one_reaches_them(
+    pushing: Pushing,
+) -> None:
+    await pushing.phone("phone")
+    (browser,) = await pushing.browser("firefox")
+    await pushing.post(push_job(content=replace(CONTENT, data={"note": "x" * 5000})))
+    async with service(pushing):
+        assert await pushing.until_settled() == [Outcome("FAILED", "payload_too_large", 1, 0, 0)]
+        assert [one.verdict for one in await pushing.attempts()] == ["rejected", "rejected"]
+        await pushing.post(push_job())
+        assert (await pushing.until_settled(2))[1] == SENT
+    assert len(browser.shown) == len(pushing.peer.rung("phone")) == 1
+
+
+async def test_a_silent_push_service_does_not_hold_up_the_others(pushing: Pushing) -> None:
+    await pushing.browser("silent", "living")
+    pushing.web.always("silent", Hang())
+    await pushing.post(push_job())
+    async with service(pushing, attempt_timeout=timedelta(seconds=2)):
+        assert await pushing.until_settled() == [UNKNOWN]
+        pushing.web.always("silent", None)
+        await pushing.make_due()
+        assert (await pushing.until_settled(rounds=2))[0].status == "SENT"
+    # Only the one that stayed open was rung again.
+    assert [pushing.web.browsers[name].post_count for name in ("silent", "living")] == [2, 1]
 
 
 async def test_no_redirect_is_followed(pushing: Pushing) -> None:

@@ -6,6 +6,7 @@ self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim(
 
 self.addEventListener("push", (event) => {
   const message = read(event.data);
+  if ("badge" in message) navigator.setAppBadge?.(message.badge);
   event.waitUntil(
     self.registration.showNotification(message.title ?? "", {
       body: message.body,
