@@ -1,6 +1,7 @@
 """The parts of a process: started together, started again when they fail, stopped together."""
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -21,6 +22,8 @@ LONGEST_PAUSE_SECONDS = 15.0
 HEALTHY_SECONDS = 60.0
 """A part that ran this long before it failed starts again with the first pause."""
 IMPATIENT_SECONDS = 1.0
+GARBAGE_THRESHOLD = 20_000
+"""Objects made and not freed before the collector looks; Python's own is 700."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -57,12 +60,24 @@ class Heart:
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run ``main`` to its end on the loop the services are made for: uvloop, where there is one."""
+    calm_collector()
     try:
         import uvloop  # noqa: PLC0415 - it may be missing
     except ImportError:  # there is none for Windows
         asyncio.run(main)
     else:
         uvloop.run(main)
+
+
+def calm_collector() -> None:
+    """Have the garbage collector look at what was made since the start only, and less often.
+
+    Jobs in flight are thousands of small objects that come and go without cycles: looking through them cost a sixth of
+    what a drained job takes.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
 
 
 async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:

@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import logging
 import sys
+from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -21,6 +22,19 @@ QUIET = ("aiormq", "aio_pika")
 def get_logger() -> FilteringBoundLogger:
     """A logger; bind it at module level, ``configure`` may come later."""
     return cast("FilteringBoundLogger", structlog.get_logger())
+
+
+def log_canonical(event: str, fields: dict[str, object]) -> None:
+    """One *info* line, as ``get_logger().info(event, **fields)`` writes it, but for what a context has bound.
+
+    Every job has one: as JSON it takes a fifth of what the general way does.
+    """
+    if _canonical_to is None:
+        get_logger().info(event, **fields)
+        return
+    line = {"event": event, **fields, "level": "info", "timestamp": datetime.now(UTC).isoformat()}
+    _canonical_to.write(msgspec.json.encode(line, enc_hook=str).decode() + "\n")
+    _canonical_to.flush()
 
 
 def configure(json: bool | None = None, level: str = "info") -> None:  # noqa: FBT001 - a yes or no by nature
@@ -41,14 +55,16 @@ def configure(json: bool | None = None, level: str = "info") -> None:  # noqa: F
     last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
     if as_json:
         last = [structlog.processors.format_exc_info, _render_json]
-    stderr = cast("TextIO", _Stderr())
+    stderr = _Stderr()
+    global _canonical_to  # noqa: PLW0603 - where a process's lines go is the process's, as is all of logging
+    _canonical_to = stderr if as_json and logging.getLevelNamesMapping()[level.upper()] <= logging.INFO else None
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", stderr)),
         cache_logger_on_first_use=False,
     )
-    of_libraries = logging.StreamHandler(stderr)
+    of_libraries = logging.StreamHandler(cast("TextIO", stderr))
     of_libraries.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
@@ -93,6 +109,9 @@ class _Stderr:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write("".join(lines))
             sys.stderr.flush()
+
+
+_canonical_to: _Stderr | None = None
 
 
 def _render_json(_logger: Any, _method: str, event: EventDict) -> str:

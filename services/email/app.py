@@ -10,7 +10,8 @@ from services.email.suppressed import SuppressionList
 from services.email.webhook import bounce_route
 from shared.broker.bus import Bus
 from shared.channel import Channel
-from shared.delivery.worker import KnownTenants, Worker, WorkerSettings
+from shared.delivery.pace import WorkerSettings
+from shared.delivery.worker import KnownTenants, Worker
 from shared.lifecycle import Heart, Part
 from shared.sealing import Sealer
 from shared.store.database import Database

@@ -11,7 +11,8 @@ from services.push.signers import VapidKeys
 from services.push.webpush import WebPushSender
 from shared.broker.bus import Bus
 from shared.channel import Channel
-from shared.delivery.worker import KnownTenants, Worker, WorkerSettings
+from shared.delivery.pace import WorkerSettings
+from shared.delivery.worker import KnownTenants, Worker
 from shared.endpoint import EndpointRules
 from shared.lifecycle import Heart, Part
 from shared.store.database import Database

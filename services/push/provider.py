@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from services.push.call import Call, make
 from services.push.entry import enter_sibling

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import msgspec
 
 from shared.delivery.effect import Effect, effect_of, failed_unsent, held, released
 from shared.delivery.gate import Gate
+from shared.delivery.limit import TimeLimit
 from shared.delivery.provider import Folded, Held, Parcel, Provider
 from shared.delivery.record import log_attempted, report_of, rows_of
 from shared.delivery.simulator import NAME as SIMULATOR
@@ -43,7 +45,7 @@ class Conditions:
     provider: Provider
     gate: Gate
     tenant_of: Callable[[ScopeId], ScopedTenant | None]
-    attempt_timeout: timedelta
+    limit: TimeLimit
     unanswered_step: timedelta
     rng: random.Random
 
@@ -117,19 +119,21 @@ async def _send(conditions: Conditions, parcel: Parcel) -> Verdict | Folded | He
 
 
 async def _call(conditions: Conditions, parcel: Parcel) -> Verdict | Folded | Held:
+    task = cast("asyncio.Task[object]", asyncio.current_task())
+    conditions.limit.begin(task)
     try:
-        async with asyncio.timeout(conditions.attempt_timeout.total_seconds()):
-            if parcel.tenant.mode is Mode.TEST:
-                return await simulate(parcel)
-            return await conditions.provider.send(parcel)
-    except TimeoutError:
-        return NoVerdict(handed_over=parcel.progress.handed_over, code="attempt_timeout")
+        if parcel.tenant.mode is Mode.TEST:
+            return await simulate(parcel)
+        return await conditions.provider.send(parcel)
     except asyncio.CancelledError:
-        # The worker cancels an attempt only to stop in time, and still wants to know how far it came.
-        return NoVerdict(handed_over=parcel.progress.handed_over, code=CUT_OFF)
+        # Out of time; or the worker has to stop in time, and still wants to know how far it came.
+        code = "attempt_timeout" if conditions.limit.end(task) else CUT_OFF
+        return NoVerdict(handed_over=parcel.progress.handed_over, code=code)
     except Exception as exc:  # one of the two broad ones: whatever a provider does, its job must go on
         log.exception("delivery.provider_failed", job_id=format_job_id(parcel.event_id, parcel.channel))
         return NoVerdict(handed_over=True, code="provider_failed", error=type(exc).__name__)
+    finally:
+        conditions.limit.end(task)
 
 
 def _parcel(claim: Claim, tenant: ScopedTenant, gate: Gate) -> Parcel | None:

@@ -1,9 +1,11 @@
 """From verdict to effect: what one round means for its job. Pure, and the only place that decides it."""
 
 import random
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from shared.delivery.provider import Ended, Folded, Held
 from shared.job import JobReason, JobStatus
@@ -14,8 +16,7 @@ from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlock
 SMALLINT_MAX = 32_767
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(msgspec.Struct, frozen=True, gc=False):
     """The job's next state: PENDING comes due again after ``delay`` (None: at once, a release).
 
     ``counted``: whether the round counts against the limit; ``unanswered`` and ``unknowns`` are the new values.

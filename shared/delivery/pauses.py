@@ -76,7 +76,7 @@ class Pauses:
     def is_paused(self, tenant_id: TenantId, channel: Channel | None = None) -> bool:
         """Whether an operator has paused the tenant on ``channel`` (ours, when left out), or all of it."""
         of = channel or self._channel
-        return any(
+        return bool(self._pauses) and any(
             (key.kind is PauseKind.CHANNEL and key.channel == of)
             or (key.kind is PauseKind.TENANT and key.tenant_id == tenant_id and key.channel in ("", of))
             for key in self._keys()
@@ -88,7 +88,7 @@ class Pauses:
 
     def is_event_type_paused(self, tenant_id: TenantId, event_type: str | None) -> bool:
         """Whether an operator has paused this event type of the tenant on our channel."""
-        return any(
+        return bool(self._pauses) and any(
             key.kind is PauseKind.EVENT_TYPE
             and key.tenant_id == tenant_id
             and key.name == event_type

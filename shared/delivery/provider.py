@@ -1,9 +1,11 @@
 """What a channel's provider must be able to do."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
+
+import msgspec
 
 from shared.channel import Channel
 from shared.content import Content
@@ -13,8 +15,7 @@ from shared.tenant import ScopedTenant
 from shared.verdict import Verdict
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(msgspec.Struct, gc=False):
     """How far an attempt has come, readable when it is cut off.
 
     ``handed_over``: the provider may have everything it needs to deliver. It sets this before the last byte
@@ -65,8 +66,7 @@ class OpenGate:
 OPEN_GATE = OpenGate()
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(msgspec.Struct, frozen=True):
     """One job as a provider sees it: what to send, on whose behalf, and which attempt this is.
 
     ``attempt`` counts from 1. ``possible_duplicate``: an earlier copy may already have gone out. ``unanswered``
@@ -82,7 +82,7 @@ class Parcel:
     tenant: ScopedTenant
     attempt: int
     possible_duplicate: bool
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = msgspec.field(default_factory=Progress)
     unanswered: int = 0
     gate: Gate = OPEN_GATE
 
@@ -97,8 +97,7 @@ class Parcel:
         return job_uuid(self.event_id, self.channel)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetResult:
+class TargetResult(msgspec.Struct, frozen=True, gc=False):
     """What one target of a recipient answered."""
 
     target_id: int

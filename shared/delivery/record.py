@@ -7,13 +7,11 @@ from shared.channel import Channel
 from shared.delivery.effect import Effect
 from shared.delivery.provider import Folded, Parcel, TargetResult
 from shared.ids import format_job_id
-from shared.logs import get_logger
+from shared.logs import log_canonical
 from shared.store.claim import Claim
 from shared.store.inbox_delivery import Entered
 from shared.store.settle import AttemptRow, Report
 from shared.verdict import VERDICT_WORDS, Delivered, NoVerdict, Rejected, Verdict
-
-log = get_logger()
 
 ERROR_LENGTH = 1024
 CODE_LENGTH = 64
@@ -47,38 +45,42 @@ def rows_of(
 
 def log_attempted(claim: Claim, parcel: Parcel, row: AttemptRow, effect: Effect) -> None:
     """The canonical line of one attempt."""
-    log.info(
+    log_canonical(
         "delivery.attempted",
-        job_id=format_job_id(claim.event_id, claim.channel),
-        channel=claim.channel,
-        scope_id=claim.scope_id,
-        attempt=claim.claim_seq,
-        target_id=row.target_id,
-        provider=row.provider,
-        verdict=row.verdict,
-        code=row.code,
-        took_ms=int(row.took.total_seconds() * 1000),
-        possible_duplicate=parcel.possible_duplicate,
-        status=effect.status,
-        reason=effect.reason,
-        again_in_s=None if effect.delay is None else round(effect.delay.total_seconds(), 1),
+        {
+            "job_id": format_job_id(claim.event_id, claim.channel),
+            "channel": claim.channel,
+            "scope_id": claim.scope_id,
+            "attempt": claim.claim_seq,
+            "target_id": row.target_id,
+            "provider": row.provider,
+            "verdict": row.verdict,
+            "code": row.code,
+            "took_ms": int(row.took.total_seconds() * 1000),
+            "possible_duplicate": parcel.possible_duplicate,
+            "status": effect.status,
+            "reason": effect.reason,
+            "again_in_s": None if effect.delay is None else round(effect.delay.total_seconds(), 1),
+        },
     )
 
 
 def log_entered(entered: Sequence[Entered], took: timedelta) -> None:
     """The canonical line of each job that one in-app statement finished, which took ``took`` for all of them."""
     for one in entered:
-        log.info(
+        log_canonical(
             "delivery.attempted",
-            job_id=format_job_id(one.event_id, Channel.INAPP),
-            channel=Channel.INAPP,
-            scope_id=one.scope_id,
-            attempt=one.claim_seq,
-            provider="inbox",
-            verdict="delivered" if one.status == "SENT" else "none",
-            took_ms=int(took.total_seconds() * 1000),
-            status=one.status,
-            reason=one.reason,
+            {
+                "job_id": format_job_id(one.event_id, Channel.INAPP),
+                "channel": Channel.INAPP,
+                "scope_id": one.scope_id,
+                "attempt": one.claim_seq,
+                "provider": "inbox",
+                "verdict": "delivered" if one.status == "SENT" else "none",
+                "took_ms": int(took.total_seconds() * 1000),
+                "status": one.status,
+                "reason": one.reason,
+            },
         )
 
 

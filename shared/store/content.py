@@ -1,5 +1,6 @@
 """Rendered content and the terms it was promised under, as they are stored beside the job."""
 
+from functools import lru_cache
 from typing import assert_never
 
 import msgspec
@@ -32,6 +33,7 @@ def encode_terms(terms: Terms) -> str:
     return msgspec.json.encode(terms).decode()
 
 
+@lru_cache(maxsize=1024)  # there are as many as event types
 def decode_terms(text: str) -> Terms:
     """The terms in ``content.terms``."""
     return _TERMS.decode(text)

@@ -5,8 +5,9 @@ claim is recorded and changes nothing, except that a late Delivered wins over ev
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from shared.channel import Channel
 from shared.ids import JobId
@@ -15,8 +16,7 @@ from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
+class AttemptRow(msgspec.Struct, frozen=True, gc=False):
     """One provider call to record; ``target_id`` 0 where the channel has no targets, ``error`` ≤ 1,024 characters."""
 
     target_id: int
@@ -32,8 +32,7 @@ class AttemptRow:
     possible_duplicate: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, gc=False):
     """What one claim ended in.
 
     ``status`` PENDING means "again after ``delay``" (None: at once, its due time unchanged: a release).
@@ -219,8 +218,7 @@ recorded AS (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """What a report did: ``act`` is ``applied``, ``late`` (a Delivered that came after all) or ``stale`` (nothing)."""
 
     job_id: JobId
@@ -253,13 +251,13 @@ async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequen
         [attempt.possible_duplicate for _, attempt in attempts],
         [attempt.target_dead for _, attempt in attempts],
     )
-    return [Settled(JobId(r["job_id"]), r["act"], JobStatus(r["status"]), JobReason(r["reason"])) for r in rows]
+    return [Settled(*row) for row in rows]
 
 
 async def settle_without_attempt(pg: HotConnection, channel: Channel, report: Report) -> list[Settled]:
     """Apply the status of ``report`` alone: the last resort when its attempt cannot be written."""
     rows = await pg.fetch(SETTLE_WITHOUT_ATTEMPT, *_decision_arguments(channel, [report]), [0])
-    return [Settled(JobId(r["job_id"]), r["act"], JobStatus(r["status"]), JobReason(r["reason"])) for r in rows]
+    return [Settled(*row) for row in rows]
 
 
 def _decision_arguments(channel: Channel, reports: Sequence[Report]) -> tuple[object, ...]:

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from services.inapp.inbox import InboxWriter
 from shared.channel import Channel
+from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
-from shared.delivery.worker import Worker, WorkerSettings
+from shared.delivery.worker import Worker
 from shared.ids import ScopeId
 from shared.job import Lane
 from shared.store.claim import PICK as CLAIM_PICK

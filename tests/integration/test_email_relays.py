@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace as changed
 
 from services.email.connection import Connection, Steps
 from services.email.pool import Pool
@@ -51,7 +52,7 @@ class Post:
 
 def parcel_of(tenant_id: TenantId, sender: EmailSender = OWN) -> Parcel:
     parcel = email_parcel(sender)
-    return replace(parcel, tenant=replace(parcel.tenant, tenant_id=tenant_id))
+    return changed(parcel, tenant=replace(parcel.tenant, tenant_id=tenant_id))
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,9 @@ import pytest
 
 from shared.channel import Channel
 from shared.delivery.breaker import FAILURES_TO_OPEN
+from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
-from shared.delivery.worker import KnownTenants, Worker, WorkerSettings
+from shared.delivery.worker import KnownTenants, Worker
 from shared.ids import TenantId
 from shared.store.database import Database
 from shared.store.pauses import Pause, PauseKey, PauseKind, pause, read_pauses, resume

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace as changed
 
 from services.ingest.figures import figures_of
 from services.ingest.schemas import DeliveryOut
@@ -44,7 +45,7 @@ def report(claim: Claim, verdict: Verdict, targets: int = 1) -> Report:
     row = AttemptRow(
         0, "smtp", VERDICT_WORDS[type(verdict)], "", None, None, None, datetime.now(UTC), timedelta(), False, False
     )
-    rows = tuple(replace(row, target_id=number) for number in range(targets))
+    rows = tuple(changed(row, target_id=number) for number in range(targets))
     return report_of(claim, effect_of(verdict, claim, TERMS, random.Random(1)), rows)
 
 
@@ -174,7 +175,7 @@ async def test_a_push_counts_each_target_and_one_round(database: Database) -> No
 async def test_what_only_the_inbox_has_is_told_apart_and_has_no_time_to_sent(database: Database) -> None:
     await create_jobs(database, [new_job(), new_job()])
     rung, alone = await claim_jobs(database)
-    only = replace(report(alone, Delivered()), reason=JobReason.INBOX_ONLY, attempts=())
+    only = changed(report(alone, Delivered()), reason=JobReason.INBOX_ONLY, attempts=())
     await settle(database, report(rung, Delivered()), only)
     figures = await delivery(database)
     assert (figures.sent, figures.inbox_only) == (1, 1)

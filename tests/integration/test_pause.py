@@ -19,8 +19,9 @@ from services.cli.main import main
 from services.cli.pause import until_over
 from shared.channel import Channel
 from shared.delivery.effect import effect_of, released
+from shared.delivery.pace import WorkerSettings
 from shared.delivery.record import report_of
-from shared.delivery.worker import Worker, WorkerSettings
+from shared.delivery.worker import Worker
 from shared.ids import ScopeId, TenantId
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim

@@ -13,9 +13,10 @@ import pytest
 from shared.broker.local import LocalBus
 from shared.channel import Channel
 from shared.delivery.effect import effect_of, failed_unsent
+from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
 from shared.delivery.record import report_of
-from shared.delivery.worker import Worker, WorkerSettings
+from shared.delivery.worker import Worker
 from shared.ids import EventId, format_event_id, format_job_id, new_event_id
 from shared.job import REASONS, JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms

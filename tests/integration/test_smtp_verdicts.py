@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace as changed
 
 from services.email.smtp import SmtpProvider
 from shared.content import InappContent
@@ -179,7 +180,7 @@ async def test_a_mail_that_cannot_be_made_never_reaches_the_relay(
 
 async def test_content_of_another_channel_is_rejected(sink: SmtpSink) -> None:
     provider = SmtpProvider(Relay("127.0.0.1", sink.port), pool_size=1, attempt_timeout=ENOUGH)
-    verdict = await provider.send(replace(email_parcel(), content=InappContent("t", "b", "en")))
+    verdict = await provider.send(changed(email_parcel(), content=InappContent("t", "b", "en")))
     assert isinstance(verdict, Rejected)
 
 
@@ -188,7 +189,7 @@ async def test_the_same_job_has_the_same_message_id_at_every_attempt(sink: SmtpS
     sink.script.once("eod", Drop(), None)
     parcel = email_parcel()
     first = await provider.send(parcel)
-    second = await provider.send(replace(parcel, attempt=2, possible_duplicate=True))
+    second = await provider.send(changed(parcel, attempt=2, possible_duplicate=True))
     await provider.close()
     assert isinstance(first, NoVerdict)
     assert isinstance(second, Delivered)

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from shared.channel import Channel
+from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
-from shared.delivery.worker import Worker, WorkerSettings
+from shared.delivery.worker import Worker
 from shared.ids import ScopeId
 from shared.store.database import Database
 from shared.tenant import Mode

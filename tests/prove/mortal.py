@@ -13,6 +13,7 @@ from datetime import timedelta
 from shared.channel import Channel
 from shared.delivery.attempt import Conditions, attempt
 from shared.delivery.gate import Gate
+from shared.delivery.limit import TimeLimit
 from shared.delivery.pauses import Pauses
 from shared.job import JobStatus
 from shared.store.claim import Claim, Share, claim, claim_suspect
@@ -56,7 +57,8 @@ class MortalWorker:
         self._shares = shares
         self._lease = lease
         gate = Gate(Pauses(database, Channel.EMAIL, FIRST_SILENCE, lease), FIRST_SILENCE, lease)
-        self._conditions = Conditions(self._provider, gate, scoped_tenant, ATTEMPT_TIMEOUT, FIRST_SILENCE, self._rng)
+        limit = TimeLimit(ATTEMPT_TIMEOUT.total_seconds())
+        self._conditions = Conditions(self._provider, gate, scoped_tenant, limit, FIRST_SILENCE, self._rng)
         self._life = _Life()
         self._again: list[Report] = []
         self._carrying: set[asyncio.Task[None]] = set()

@@ -1,10 +1,10 @@
 """What each verdict does to a job, as a table."""
 
 import random
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from shared.channel import Channel
 from shared.delivery.effect import effect_of, failed_unsent, released
@@ -17,10 +17,10 @@ from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlock
 
 TERMS = Terms(DEFAULT_POLICIES[Channel.EMAIL])
 CLAIM = Claim(
+    Channel.EMAIL,
     JobId(1),
     new_event_id(),
     ScopeId(1),
-    Channel.EMAIL,
     Lane.TRANSACTIONAL,
     claim_seq=1,
     attempts=0,
