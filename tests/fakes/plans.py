@@ -19,11 +19,13 @@ class Watched:
         """The pages that all statements have touched."""
         self.scanned: set[str] = set()
         """The tables that were read from end to end."""
+        self.most_sorted = 0
+        """The most rows that any plan sorted."""
 
-    async def fetch(self, statement: str, *arguments: Any) -> Any:
+    async def fetch(self, statement: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The statement's rows; what its plan did is noted."""
         await self._explain(statement, arguments)
-        return await self.unwatched.fetch(statement, *arguments)
+        return await self.unwatched.fetch(statement, *arguments, timeout=timeout)
 
     async def fetchrow(self, statement: str, *arguments: Any) -> Any:
         """The statement's first row; what its plan did is noted."""
@@ -58,6 +60,10 @@ class Watched:
             self.buffers += max(0, _pages(node) - sum(map(_pages, node.get("Plans", ()))))
             if node["Node Type"] == "Seq Scan":
                 self.scanned.add(node["Relation Name"])
+            if "Sort" in node["Node Type"]:
+                self.most_sorted = max(
+                    self.most_sorted, *(plan["Actual Rows"] * plan["Actual Loops"] for plan in node["Plans"])
+                )
 
 
 def nodes_of(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
