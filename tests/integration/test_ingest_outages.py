@@ -1,5 +1,6 @@
 """What a product sees when Postgres or the broker is away, and that nothing is lost by it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -74,6 +75,28 @@ async def test_a_silent_postgres_is_not_waited_for_long_and_the_same_key_is_safe
     again = await ingest.live.post("/api/v1/events", json=body())
     assert again.status_code == 202
     assert await ingest.count("events") == 1
+
+
+async def test_when_the_only_connection_hangs_everybody_is_answered_in_time_and_nobody_is_lost(
+    database_url: str, database: Database
+) -> None:
+    posts = [body(idempotency_key=f"k{n}") for n in range(50)]
+    hurried = Database(database_url, pool_size=1, within=timedelta(seconds=2))
+    async with running_ingest(hurried, database_timeout=timedelta(seconds=2)) as ingest:
+        async with database.hot() as holder, holder.transaction():
+            await holder.execute("LOCK TABLE events")
+            # The client itself gives up after five seconds.
+            answers = await asyncio.gather(*(ingest.live.post("/api/v1/events", json=post) for post in posts))
+        assert {answer.status_code for answer in answers} == {503}
+        assert min(int(answer.headers["Retry-After"]) for answer in answers) > 0
+        for post in posts:
+            answer = await ingest.live.post("/api/v1/events", json=post)
+            while answer.status_code == 503:
+                answer = await ingest.live.post("/api/v1/events", json=post)
+            assert answer.status_code == 202
+    async with database.hot() as pg:
+        assert await pg.fetchval("SELECT count(*) FROM events") == len(posts)
+    await hurried.close()
 
 
 async def test_without_the_broker_events_are_accepted_and_announced_once_it_is_back(database: Database) -> None:
