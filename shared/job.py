@@ -113,7 +113,7 @@ REASONS: dict[JobReason, ReasonText] = {
     JobReason.NO_ADDRESS: ReasonText(
         JobStatus.FAILED,
         "The recipient has no address for this channel.",
-        "Send the address with the event, then retry the job.",
+        "Retry the job with readdress once another event has given the recipient's address.",
     ),
     JobReason.TARGETS_DEAD: ReasonText(
         JobStatus.FAILED,
@@ -123,7 +123,7 @@ REASONS: dict[JobReason, ReasonText] = {
     JobReason.TEMPLATE_ERROR: ReasonText(
         JobStatus.FAILED,
         "The content could not be rendered from this payload.",
-        "Mend the template in the tenant file, apply it, then post the event again.",
+        "Mend the template in the tenant file, apply it, then retry the job.",
     ),
     JobReason.EXHAUSTED: ReasonText(
         JobStatus.FAILED,

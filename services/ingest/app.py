@@ -19,6 +19,7 @@ from services.ingest.metrics import metrics_route
 from services.ingest.promoter import Promoter
 from services.ingest.purger import Purger
 from services.ingest.reading import Reader
+from services.ingest.replayer import Replayer
 from services.ingest.republisher import Republisher
 from services.ingest.retry import retry_routes
 from services.ingest.settings import IngestSettings
@@ -59,7 +60,7 @@ def build(
             *event_routes(tenants, acceptor, reader),
             *cancel_routes(database, within),
             *list_routes(Lister(database, within)),
-            *retry_routes(database, bus, within),
+            *retry_routes(Replayer(database, tenants, within), bus),
             metrics_route(reader),
             *target_routes(database, settings.rules, within),
         ],

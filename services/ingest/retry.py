@@ -1,7 +1,7 @@
 """POST /jobs/{id}/retry and /jobs/failed/retry: what FAILED is sent again, with fresh limits."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
@@ -9,18 +9,18 @@ from litestar.params import FromPath
 from msgspec import Struct
 
 from services.ingest.intake import FARTHEST_AHEAD
+from services.ingest.replayer import Replayer
 from services.ingest.retry_failed import RetriedOut, RetryFailedIn, read_filters, retry_failed
 from services.ingest.schemas import ListedJobOut
 from services.ingest.views import show_listed_job
 from shared.broker.bus import Bus
 from shared.errors import FieldError, Problem
 from shared.ids import ScopeId, parse_job_id
-from shared.job import JobReason, JobStatus
+from shared.job import JobStatus
 from shared.logs import get_logger
-from shared.store.database import Database
 from shared.store.job_lists import JobKey
 from shared.store.jobs import ListedJob, read_jobs
-from shared.store.replay import Replayed, ReplayOptions, ReplayResult, find_job, replay_if_failed
+from shared.store.replay import Replayed, ReplayOptions, ReplayResult, find_job
 from shared.web.auth import KeyRequest
 from shared.web.body import read_json, read_json_if_any
 from shared.web.description import takes_json
@@ -29,8 +29,6 @@ from shared.web.problems import problem, validation_failed
 from shared.web.shape import read_shape
 
 log = get_logger()
-
-NEVER_RENDERED = (JobReason.NO_ADDRESS, JobReason.TEMPLATE_ERROR)
 
 
 class RetryIn(Struct, forbid_unknown_fields=True):
@@ -43,8 +41,8 @@ class RetryIn(Struct, forbid_unknown_fields=True):
     extend: str | None = None
 
 
-def retry_routes(database: Database, bus: Bus, within: timedelta) -> Sequence[HTTPRouteHandler]:
-    """The routes that retry; ``within``: how long each of their transactions waits for Postgres."""
+def retry_routes(replayer: Replayer, bus: Bus) -> Sequence[HTTPRouteHandler]:
+    """The routes that retry."""
 
     @post(
         "/jobs/{job_id:str}/retry",
@@ -56,13 +54,14 @@ def retry_routes(database: Database, bus: Bus, within: timedelta) -> Sequence[HT
         """Send a job that FAILED once more, with fresh limits. Of several who ask at once, one is the first.
 
         With `readdress` a mail goes to the last address an event gave for its recipient; a push always goes to the
-        targets of the moment. A job that has expired needs `extend`.
+        targets of the moment. A job that has expired needs `extend`. One that failed for its template, or for want of
+        an address, is rendered now, under the tenant's file of today.
         """
         wanted, errors = read_shape(await read_json_if_any(request), RetryIn)
         options, option_errors = _read_options(wanted)
         if wanted is None or errors or option_errors:
             raise validation_failed([*errors, *option_errors])
-        key, job = await _retry(database, within, request.auth.scope_id, job_id, options)
+        key, job = await _retry(replayer, request.auth.scope_id, job_id, options)
         await bus.wake(key.channel, [request.auth.scope_id])
         return show_listed_job(job)
 
@@ -84,7 +83,7 @@ def retry_routes(database: Database, bus: Bus, within: timedelta) -> Sequence[HT
         if wanted is None or errors or option_errors or filter_errors:
             raise validation_failed([*errors, *option_errors, *filter_errors])
         scope_id, dry_run = request.auth.scope_id, bool(wanted.dry_run)
-        retried, channels = await retry_failed(database, within, scope_id, filters, options, dry_run=dry_run)
+        retried, channels = await retry_failed(replayer, scope_id, filters, options, dry_run=dry_run)
         for channel in channels:
             await bus.wake(channel, [scope_id])
         return retried
@@ -92,29 +91,28 @@ def retry_routes(database: Database, bus: Bus, within: timedelta) -> Sequence[HT
     return retry_job, retry_failed_jobs
 
 
-async def _retry(
-    database: Database, within: timedelta, scope_id: ScopeId, text: str, options: ReplayOptions
-) -> tuple[JobKey, ListedJob]:
+async def _retry(replayer: Replayer, scope_id: ScopeId, text: str, options: ReplayOptions) -> tuple[JobKey, ListedJob]:
     names = parse_job_id(text)
     if names is None:
         raise problem("job_not_found", "A job's id is job_ and 32 hexadecimal digits.")
-    async with database.hot(within) as pg, pg.transaction():
+    async with replayer.database.hot(replayer.within) as pg:
         key = await find_job(pg, scope_id, *names)
-        replayed = [] if key is None else await replay_if_failed(pg, scope_id, [key], options)
-        if key is None or not replayed:
-            raise problem("job_not_found", f"This key's tenant and mode have no job {text}.")
-        if replayed[0].result is not ReplayResult.RETRIED:
-            raise _refusal(replayed[0])
-        (job,) = await read_jobs(pg, scope_id, [key])
+    replayed, refusals = ([], {}) if key is None else await replayer.replay(scope_id, [key], options)
+    if key is None or not replayed:
+        raise problem("job_not_found", f"This key's tenant and mode have no job {text}.")
+    if replayed[0].result is not ReplayResult.RETRIED:
+        raise _refusal(replayed[0], refusals.get(key.job_id))
     log.info("job.retried", job_id=text, channel=key.channel, reason=key.reason, readdress=options.readdress)
+    async with replayer.database.hot(replayer.within) as pg:
+        (job,) = await read_jobs(pg, scope_id, [key])
     return key, job
 
 
-def _refusal(replayed: Replayed) -> Problem:
+def _refusal(replayed: Replayed, missing: str | None) -> Problem:
+    """Why the job was not retried; ``missing``: why it could not be given content now."""
     match replayed.result:
-        case ReplayResult.CONTENT_GONE if replayed.reason in NEVER_RENDERED:
-            detail = f"The job failed at routing ({replayed.reason}): there never was anything to send."
-            return problem("content_gone", detail)
+        case ReplayResult.CONTENT_GONE if missing is not None:
+            return problem("content_gone", f"There is still nothing to send: {missing}.")
         case ReplayResult.CONTENT_GONE:
             return problem("content_gone", "The job's content was purged.")
         case ReplayResult.EXPIRED:

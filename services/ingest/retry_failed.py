@@ -3,20 +3,20 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import Struct
 
 from services.ingest.listing import MICROSECOND, job_filters, place_of_failed, sieve_jobs
 from services.ingest.lists import CHANNEL, EVENT_TYPE, FAILED_REASON
+from services.ingest.replayer import Replayer
 from shared.channel import Channel
 from shared.errors import FieldError
 from shared.ids import ScopeId
 from shared.logs import get_logger
-from shared.store.database import Database, HotConnection
 from shared.store.event_lists import LAST_INSTANT
 from shared.store.job_lists import JobFilters, JobKey, find_failed
-from shared.store.replay import ReplayOptions, ReplayResult, judge_replay, read_clock, replay_if_failed
+from shared.store.replay import Replayed, ReplayOptions, ReplayResult, read_clock
 from shared.web.instant import Instant, write_instant
 
 log = get_logger()
@@ -82,56 +82,45 @@ class _Tally:
     place: tuple[datetime, int] | None = None
     more: bool = True
 
+    def note(self, replayed: Sequence[Replayed]) -> None:
+        """Count what came of some jobs."""
+        self.results.update(one.result for one in replayed)
+        self.channels |= {one.channel for one in replayed if one.result is ReplayResult.RETRIED}
+
+    def look_behind(self, keys: Sequence[JobKey]) -> None:
+        """Go on behind ``keys``, which were all that one portion found."""
+        self.more = len(keys) == PORTION
+        self.looked_at += len(keys)
+        if keys:
+            self.place = place_of_failed(keys[-1])
+
 
 async def retry_failed(
-    database: Database,
-    within: timedelta,
-    scope_id: ScopeId,
-    filters: JobFilters,
-    options: ReplayOptions,
-    *,
-    dry_run: bool,
+    replayer: Replayer, scope_id: ScopeId, filters: JobFilters, options: ReplayOptions, *, dry_run: bool
 ) -> tuple[RetriedOut, set[Channel]]:
     """Retry what passes ``filters`` (with ``dry_run`` count it): what came of it, and the channels to wake.
 
     Each portion is committed on its own: when Postgres goes away half-way, what was retried stays so.
     """
-    async with database.hot(within) as pg:
+    async with replayer.database.hot(replayer.within) as pg:
         now = await read_clock(pg)
     if filters.finished_until == LAST_INSTANT:
         filters = replace(filters, finished_until=now)
     tally, most = _Tally(), MOST_LOOKED_AT if dry_run else MOST_RETRIED
     while tally.more and tally.looked_at < MOST_LOOKED_AT and tally.results[ReplayResult.RETRIED] + PORTION <= most:
-        async with database.hot(within) as pg:
-            await _take_portion(pg, scope_id, filters, options, tally, dry_run=dry_run)
+        async with replayer.database.hot(replayer.within) as pg:
+            keys = await find_failed(pg, scope_id, filters, tally.place, PORTION)
+            wanted = await sieve_jobs(pg, scope_id, filters)(keys)
+        if dry_run:
+            tally.results.update(await replayer.judge(scope_id, wanted, options))
+        elif wanted:
+            replayed, _ = await replayer.replay(scope_id, wanted, options)
+            tally.note(replayed)
+        tally.look_behind(keys)
     out = _tell(tally, filters, dry_run=dry_run)
     if not dry_run:
         log.info("jobs.retried", count=out.count, skipped=out.skipped, more=out.more, readdress=options.readdress)
     return out, tally.channels
-
-
-async def _take_portion(
-    pg: HotConnection, scope_id: ScopeId, filters: JobFilters, options: ReplayOptions, tally: _Tally, *, dry_run: bool
-) -> None:
-    keys = await find_failed(pg, scope_id, filters, tally.place, PORTION)
-    wanted = await sieve_jobs(pg, scope_id, filters)(keys)
-    if dry_run:
-        tally.results.update(await judge_replay(pg, scope_id, wanted, options))
-    else:
-        await _replay(pg, scope_id, wanted, options, tally)
-    tally.more = len(keys) == PORTION
-    tally.looked_at += len(keys)
-    if keys:
-        tally.place = place_of_failed(keys[-1])
-
-
-async def _replay(
-    pg: HotConnection, scope_id: ScopeId, keys: Sequence[JobKey], options: ReplayOptions, tally: _Tally
-) -> None:
-    async with pg.transaction():
-        replayed = await replay_if_failed(pg, scope_id, keys, options)
-    tally.results.update(one.result for one in replayed)
-    tally.channels |= {one.channel for one in replayed if one.result is ReplayResult.RETRIED}
 
 
 def _tell(tally: _Tally, filters: JobFilters, *, dry_run: bool) -> RetriedOut:

@@ -73,7 +73,8 @@ FOR UPDATE
 _JUDGED = """
 WITH found AS MATERIALIZED (
   SELECT o.job_id, o.channel, o.status, o.reason, greatest(o.expires_at, $4) AS expires_at,
-         (o.created_at AT TIME ZONE 'UTC')::date AS day, c.job_id IS NOT NULL AS has_content,
+         (o.created_at AT TIME ZONE 'UTC')::date AS day,
+         c.job_id IS NOT NULL OR o.job_id = ANY ($6::bigint[]) AS has_content,
          c.body ->> 'to_address' AS address, present.address AS other
   FROM outgoing o
   LEFT JOIN content c USING (job_id)
@@ -90,7 +91,10 @@ judged AS MATERIALIZED (
          CASE WHEN status <> 'FAILED' THEN 'not_failed'
               WHEN NOT has_content THEN 'content_gone'
               WHEN expires_at <= now() THEN 'expired'
-              WHEN $5 AND channel = 'email' AND coalesce(other, address) = address THEN 'no_other_address'
+              -- One that never was rendered has not been tried anywhere.
+              WHEN $5 AND channel = 'email' AND reason NOT IN ('no_address', 'template_error')
+               AND coalesce(other, address) = address
+              THEN 'no_other_address'
               ELSE 'retried' END AS result
   FROM found
 )"""
@@ -149,11 +153,19 @@ ORDER BY job_id
 
 
 async def judge_replay(
-    pg: HotConnection, scope_id: ScopeId, keys: Sequence[JobKey], options: ReplayOptions
+    pg: HotConnection, scope_id: ScopeId, keys: Sequence[JobKey], options: ReplayOptions, rendered: Sequence[JobId] = ()
 ) -> list[ReplayResult]:
-    """What ``replay_if_failed`` would answer for each of ``keys``; nothing is written."""
-    rows = await pg.fetch(JUDGE, *_arguments(scope_id, keys, options))
+    """What ``replay_if_failed`` would answer for each of ``keys`` if the jobs ``rendered`` had content too."""
+    rows = await pg.fetch(JUDGE, *_arguments(scope_id, keys, options), rendered)
     return [ReplayResult(row["result"]) for row in rows]
+
+
+async def lock_jobs(pg: HotConnection, scope_id: ScopeId, keys: Sequence[JobKey]) -> None:
+    """Lock the scope's jobs of ``keys``, in the order of all writers.
+
+    A statement after it sees what others have made of these jobs and their content meanwhile.
+    """
+    await pg.execute(LOCK_JOBS, *_arguments(scope_id, keys, ReplayOptions())[:3])
 
 
 async def replay_if_failed(
@@ -161,12 +173,9 @@ async def replay_if_failed(
 ) -> list[Replayed]:
     """The scope's jobs of ``keys``, PENDING again as far as they are FAILED and can be sent, in the order of their ids.
 
-    To be called in a transaction. Of several who ask at the same time, one finds a job FAILED.
+    The jobs are locked (``lock_jobs``): of several who ask at the same time, one finds a job FAILED.
     """
-    arguments = _arguments(scope_id, keys, options)
-    # First, so that the statement after it sees what others have made of these jobs and their content meanwhile.
-    await pg.execute(LOCK_JOBS, *arguments[:3])
-    rows = await pg.fetch(REPLAY_IF_FAILED, *arguments)
+    rows = await pg.fetch(REPLAY_IF_FAILED, *_arguments(scope_id, keys, options), [])
     return [
         Replayed(
             Channel(row["channel"]),

@@ -79,7 +79,7 @@ PROBLEM_CODES: dict[str, ProblemCode] = {
     "content_gone": ProblemCode(
         409,
         "What the job was to send is not there",
-        "Its content was purged, or never came about because the job failed at routing. Post the event again.",
+        "Its content was purged, or it failed at routing and still cannot be rendered. `detail` says which.",
     ),
     "body_too_large": ProblemCode(413, "The body is too large", "`detail` says how large it may be."),
     "unsupported_media_type": ProblemCode(

@@ -203,10 +203,12 @@ async def test_wait_returns_when_what_was_in_flight_has_ended(installed: Install
     async with asyncio.timeout(60):
         assert await waiting.stderr.readline() == b"waybill: waiting for 1 in flight\n"
     assert await installed.keys() == [("tenant", "", 1, "")]
-    assert waiting.returncode is None
+    ending = asyncio.create_task(waiting.communicate())
+    await asyncio.wait([ending], timeout=0.2)
+    assert not ending.done()
     await installed.report(claim, Deferred())
     async with asyncio.timeout(60):
-        output, _ = await waiting.communicate()
+        output, _ = await ending
     assert (waiting.returncode, b"Nothing of it is in flight" in output) == (0, True)
 
 
