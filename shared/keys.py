@@ -28,6 +28,10 @@ class Permission(StrEnum):
     """Read recipients and their push targets."""
     RECIPIENTS_WRITE = "recipients:write"
     """Register and remove push targets."""
+    SUPPRESSIONS_READ = "suppressions:read"
+    """Read which addresses are suppressed."""
+    SUPPRESSIONS_WRITE = "suppressions:write"
+    """Suppress addresses, and write to them again."""
 
 
 OPERATIONS: dict[str, Permission] = {
@@ -45,6 +49,9 @@ OPERATIONS: dict[str, Permission] = {
     "list_push_targets": Permission.RECIPIENTS_READ,
     "delete_push_target": Permission.RECIPIENTS_WRITE,
     "delete_push_target_by_id": Permission.RECIPIENTS_WRITE,
+    "list_suppressions": Permission.SUPPRESSIONS_READ,
+    "post_suppression": Permission.SUPPRESSIONS_WRITE,
+    "delete_suppression": Permission.SUPPRESSIONS_WRITE,
 }
 """Which permission each operation of the API needs: the one place that says so."""
 

@@ -154,7 +154,7 @@ async def _tell_tenant(ground: Ground, kept: Kept, tenant: str) -> dict[str, str
 
 def _addresses(parts: Sequence[Part], host: str) -> dict[str, str]:
     ports = {part.name: part.port for part in parts if isinstance(part, HttpPart)}
-    names = {"api_url": "ingest", "inbox_url": "inapp-http", "email_url": "email-http", "admin_url": "admin"}
+    names = {"api_url": "ingest", "inbox_url": "inapp-http", "admin_url": "admin"}
     return {name: f"http://{in_url(host)}:{ports[part]}" for name, part in names.items()}
 
 

@@ -23,6 +23,7 @@ from services.ingest.replayer import Replayer
 from services.ingest.republisher import Republisher
 from services.ingest.retry import retry_routes
 from services.ingest.settings import IngestSettings
+from services.ingest.suppressions import suppression_routes
 from services.ingest.targets import target_routes
 from shared.broker.bus import Bus
 from shared.lifecycle import Part
@@ -63,6 +64,7 @@ def build(
             *retry_routes(Replayer(database, tenants, within), bus),
             metrics_route(reader),
             *target_routes(database, settings.rules, within),
+            *suppression_routes(database, within),
         ],
     )
     app = make_app([Router(API_PATH, route_handlers=routes), *extra_routes], "Waybill", API_PATH, BEARER)

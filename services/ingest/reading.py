@@ -10,6 +10,7 @@ from shared.store.database import Database
 from shared.store.events import read_event
 from shared.store.jobs import jobs_of_event
 from shared.store.ledger import ledger_of_scope
+from shared.store.receipts import receipts_of_event
 from shared.web.problems import problem
 
 
@@ -30,9 +31,10 @@ class Reader:
             event = await read_event(pg, scope_id, event_id)
             # Only after the event: its jobs may have come since, but none can be missing.
             jobs = [] if event is None else await jobs_of_event(pg, scope_id, event_id)
+            receipts = {} if event is None else await receipts_of_event(pg, scope_id, event_id)
         if event is None:
             raise problem("event_not_found", f"This key's tenant and mode have no event {text}.")
-        return show_whole_event(event, jobs)
+        return show_whole_event(event, jobs, receipts)
 
     async def metrics(self, scope_id: ScopeId, since: date) -> MetricsOut:
         """The scope's figures as the ledger has them, of what was created on ``since`` or later."""

@@ -59,7 +59,24 @@ class AttemptOut(Struct):
     possible_duplicate: bool
 
 
-class JobOut(Struct):
+class ReceiptOut(Struct):
+    """What came after a mail was taken: a bounce, or a complaint.
+
+    ``cause`` is what it blames, ``code`` and ``detail`` are the reporter's words. ``effect`` is null while it waits for
+    its job to be settled.
+    """
+
+    kind: str
+    cause: str
+    code: str | None
+    detail: str | None
+    source: str
+    received_at: str
+    applied_at: str | None
+    effect: str | None
+
+
+class JobOut(Struct, kw_only=True):
     """One event on one channel.
 
     ``meaning`` and ``next_step`` put ``reason`` into words; ``detail`` is what was wrong with this very job when it
@@ -78,6 +95,7 @@ class JobOut(Struct):
     expires_at: str
     finished_at: str | None
     attempts: list[AttemptOut]
+    receipts: list[ReceiptOut] | UnsetType = UNSET
 
 
 class EventOut(Struct):
@@ -114,7 +132,7 @@ class EventsOut(Struct):
     next_cursor: str | None
 
 
-class ListedJobOut(JobOut):
+class ListedJobOut(JobOut, kw_only=True):
     """A job with what there is to know of its event."""
 
     event_id: str

@@ -1,15 +1,17 @@
 """From rows to the shapes of the API."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.ingest.schemas import AttemptOut, EventOut, JobOut, ListedJobOut
+from services.ingest.schemas import AttemptOut, EventOut, JobOut, ListedJobOut, ReceiptOut
+from shared.channel import Channel
 from shared.event import EVENT_REASONS, derive_outcome
 from shared.ids import EventId, format_attempt_id, format_event_id, format_job_id
 from shared.job import REASONS, JobStatus
 from shared.store.events import StoredEvent
 from shared.store.jobs import ListedJob, StoredAttempt, StoredJob
+from shared.store.receipts import StoredReceipt
 from shared.web.instant import write_instant
 
 
@@ -37,9 +39,13 @@ def show_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
     )
 
 
-def show_whole_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
-    """``event`` with its ``jobs``, recipient and payload."""
+def show_whole_event(
+    event: StoredEvent, jobs: Sequence[StoredJob], receipts: Mapping[Channel, Sequence[StoredReceipt]]
+) -> EventOut:
+    """``event`` with its ``jobs`` and their ``receipts``, recipient and payload."""
     shown = show_event(event, jobs)
+    for job in shown.jobs:
+        job.receipts = [_show_receipt(one) for one in receipts.get(Channel(job.channel), ())]
     shown.recipient = msgspec.Raw(event.recipient.encode())
     shown.payload = msgspec.Raw(event.payload.encode())
     return shown
@@ -78,6 +84,19 @@ def _show_job(event_id: EventId, job: StoredJob) -> JobOut:
         expires_at=write_instant(job.expires_at),
         finished_at=None if job.finished_at is None else write_instant(job.finished_at),
         attempts=[_show_attempt(event_id, job, attempt) for attempt in job.attempts],
+    )
+
+
+def _show_receipt(receipt: StoredReceipt) -> ReceiptOut:
+    return ReceiptOut(
+        kind=receipt.kind,
+        cause=receipt.cause,
+        code=receipt.code,
+        detail=receipt.detail,
+        source=receipt.source,
+        received_at=write_instant(receipt.received_at),
+        applied_at=None if receipt.applied_at is None else write_instant(receipt.applied_at),
+        effect=receipt.effect or None,
     )
 
 
