@@ -62,6 +62,17 @@ async def test_a_missing_schema_is_refused_with_the_command_that_makes_it(
     assert "Traceback" not in running.text()
 
 
+async def test_a_lease_too_short_for_two_attempts_is_refused_with_the_numbers(
+    database_url: str, amqp_url: str, tmp_path: Path
+) -> None:
+    settings = settings_for(database_url, amqp_url) | {"EMAIL_LEASE": "70s"}
+    async with cleaned_up(Run("email", tmp_path / "output", settings)) as running:
+        assert await running.ended() == 2
+    assert "WAYBILL_EMAIL_LEASE=70s is too short" in running.text()
+    assert "2 x WAYBILL_EMAIL_ATTEMPT_TIMEOUT (35s) + WAYBILL_LEASE_MARGIN (5s) = 75s" in running.text()
+    assert "Traceback" not in running.text()
+
+
 async def test_it_waits_for_postgres_and_says_so_meanwhile(database_url: str, tmp_path: Path) -> None:
     server = urlsplit(database_url)
     assert server.hostname and server.port
