@@ -24,6 +24,8 @@ from shared.web.shape import read_shape
 log = get_logger()
 
 MOST_AT_ONCE = 1000
+PORTION = 200
+"""How many events one transaction cancels: when Postgres goes away half-way, the portions before stay cancelled."""
 
 
 class CancelIn(Struct, forbid_unknown_fields=True):
@@ -138,14 +140,17 @@ async def _count(database: Database, within: timedelta, scope_id: ScopeId, wante
 async def _cancel(database: Database, within: timedelta, scope_id: ScopeId, wanted: CancelOfRefIn) -> CancelledOfRefOut:
     async with database.hot(within) as pg:
         found = await find_open(pg, scope_id, wanted.ref, wanted.event_type, MOST_AT_ONCE + 1)
-        async with pg.transaction():
-            cancelled = await cancel_events(pg, scope_id, found[:MOST_AT_ONCE])
-        too_late = not any(event.is_cancelled for event in cancelled) and (
-            await was_cancelled(pg, scope_id, wanted.ref, wanted.event_type) is False
-        )
-    _log(cancelled)
-    if too_late:
-        raise problem("not_cancellable", f"There are events with the ref {wanted.ref}, and it is too late for all.")
+    cancelled: list[CancelledEvent] = []
+    for start in range(0, min(len(found), MOST_AT_ONCE), PORTION):
+        async with database.hot(within) as pg, pg.transaction():
+            portion = await cancel_events(pg, scope_id, found[start : min(start + PORTION, MOST_AT_ONCE)])
+        _log(portion)
+        cancelled += portion
+    if not any(event.is_cancelled for event in cancelled):
+        async with database.hot(within) as pg:
+            too_late = await was_cancelled(pg, scope_id, wanted.ref, wanted.event_type) is False
+        if too_late:
+            raise problem("not_cancellable", f"There are events with the ref {wanted.ref}, and it is too late for all.")
     results = [job.result for event in cancelled for job in event.jobs]
     return CancelledOfRefOut(
         False,

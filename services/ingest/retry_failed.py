@@ -14,7 +14,6 @@ from shared.channel import Channel
 from shared.errors import FieldError
 from shared.ids import ScopeId
 from shared.logs import get_logger
-from shared.store.event_lists import LAST_INSTANT
 from shared.store.job_lists import JobFilters, JobKey, find_failed
 from shared.store.replay import Replayed, ReplayOptions, ReplayResult, read_clock
 from shared.web.instant import Instant, write_instant
@@ -104,8 +103,8 @@ async def retry_failed(
     """
     async with replayer.database.hot(replayer.within) as pg:
         now = await read_clock(pg)
-    if filters.finished_until == LAST_INSTANT:
-        filters = replace(filters, finished_until=now)
+    # Also when it was asked for a later bound: what fails from now on is not meant.
+    filters = replace(filters, finished_until=min(filters.finished_until, now))
     tally, most = _Tally(), MOST_LOOKED_AT if dry_run else MOST_RETRIED
     while tally.more and tally.looked_at < MOST_LOOKED_AT and tally.results[ReplayResult.RETRIED] + PORTION <= most:
         async with replayer.database.hot(replayer.within) as pg:

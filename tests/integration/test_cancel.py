@@ -290,6 +290,7 @@ async def test_a_ref_with_many_events_is_cancelled_portion_by_portion(
     ingest: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancel, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(cancel, "PORTION", 3)
     made = [await event(ingest) for _ in range(10)]
     seen = []
     for count, more in ((4, True), (4, True), (2, False)):

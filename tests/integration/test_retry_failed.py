@@ -86,6 +86,14 @@ async def test_a_dry_run_counts_and_its_bound_selects_nothing_that_failed_since(
     assert (await retry(ingest))["count"] == 7
 
 
+async def test_a_bound_ahead_is_taken_for_now(ingest: Ingest) -> None:
+    await failed(ingest)
+    ahead = datetime.now(UTC) + HOUR
+    told = await retry(ingest, dry_run=True, failed_before=ahead.isoformat())
+    assert told["count"] == 1
+    assert datetime.fromisoformat(told["failed_before"]) < ahead
+
+
 async def test_each_filter_of_the_list_of_failed_jobs_narrows_it(ingest: Ingest) -> None:
     await failed(ingest, 1)
     await failed(ingest, 2, reason=JobReason.REJECTED)
