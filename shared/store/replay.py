@@ -173,8 +173,9 @@ async def replay_if_failed(
 ) -> list[Replayed]:
     """The scope's jobs of ``keys``, PENDING again as far as they are FAILED and can be sent, in the order of their ids.
 
-    The jobs are locked (``lock_jobs``): of several who ask at the same time, one finds a job FAILED.
+    To be called in a transaction. Of several who ask at the same time, one finds a job FAILED.
     """
+    await lock_jobs(pg, scope_id, keys)
     rows = await pg.fetch(REPLAY_IF_FAILED, *_arguments(scope_id, keys, options), [])
     return [
         Replayed(
