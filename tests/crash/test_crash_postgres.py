@@ -13,12 +13,13 @@ import pytest
 from shared.errors import StoreUnavailable
 from shared.store.database import Database
 from tests.fakes.own_postgres import ENDED, OwnServer, own_server
-from tests.fakes.product import eventually
+from tests.fakes.product import STOP_SECONDS, eventually
 from tests.fakes.traffic import Traffic, traffic_of
 from tests.fakes.wired import SENDERS, Wired, wired_installation
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
+    "DATABASE_POOL": "2",
     "DATABASE_TIMEOUT": "2s",
     "EMAIL_ATTEMPT_TIMEOUT": "5s",
     "EMAIL_LEASE": "12s",
@@ -53,8 +54,8 @@ async def works(database: Database) -> bool:
         return False
 
 
-async def all_delivered(wired: Wired, traffic: Traffic, name: str) -> None:
-    """Everything accepted is sent on every channel; once, but for what is flagged."""
+async def all_delivered(wired: Wired, traffic: Traffic, name: str, *ended: str) -> None:
+    """Everything accepted is sent on every channel; once, but for what is flagged. Only ``ended`` have ended."""
     flagged = dict.fromkeys(SENDERS, 0)
     for event_id in traffic.accepted:
         for channel, attempts in (await wired.sent(event_id)).items():
@@ -66,7 +67,7 @@ async def all_delivered(wired: Wired, traffic: Traffic, name: str) -> None:
     assert got["inapp"] == len(traffic.accepted)
     for channel in ("email", "push"):
         assert len(traffic.accepted) <= got[channel] <= len(traffic.accepted) + flagged[channel]
-    await wired.harmed_none_but()
+    await wired.harmed_none_but(*ended)
     assert [name for name, process in wired.installation.processes.items() if "part.failed" in process.text()] == []
 
 
@@ -176,3 +177,17 @@ async def test_a_table_locked_by_somebody_is_answered_in_time_and_leaves_nobody_
                 await traffic.goes_on(20)
         await traffic.goes_on()
     await all_delivered(wired, traffic, f"fay-{table}")
+
+
+async def test_a_stop_does_not_wait_for_a_postgres_that_is_silent(wired: Wired, server: OwnServer) -> None:
+    replicas = ("router-2", "email-2", "push-2", "inapp-2")
+    await wired.start(*replicas)
+    async with traffic_of(await wired.somebody("gil")) as traffic:
+        await traffic.goes_on()
+        server.wire.freeze()
+        await traffic.is_refused()
+        ended = await asyncio.gather(*(wired.process(name).stop(STOP_SECONDS * 2) for name in replicas))
+        server.wire.strand()
+        await traffic.goes_on()
+    assert ended == [0] * len(replicas)
+    await all_delivered(wired, traffic, "gil", *replicas)
