@@ -1,0 +1,147 @@
+"""The push demo in a real browser: it subscribes, and its service worker shows what is pushed."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from services.cli.sender import vapid_key
+from services.inapp.api import build_api
+from services.inapp.demo import demo_pages
+from services.push.message import Letter
+from services.push.webpush import write_payload
+from shared.content import Link, PushContent
+from shared.ids import ScopeId
+from shared.lifecycle import run_parts
+from shared.sealing import Sealer, new_master_key, parse_master_keys
+from shared.store.database import Database
+from shared.store.targets import list_targets
+from shared.store.tenants import create_if_missing_and_lock, create_missing_scopes, scopes_of
+from shared.tenant import Mode
+from shared.web.server import http_part
+from shared.web.tokens import mint_subscriber_token
+from tests.fakes.chromium import Page, chromium, find_chromium
+from tests.fakes.webpush import Browser
+
+SECRET = b"a scope's secret".ljust(64, b".")
+SUBSCRIPTION = Browser("https://updates.push.services.mozilla.com/wpush/v2/gAAAAAB").as_json()
+CONTENT = PushContent("Größe & <b>Algebra</b>", "Tue 1 Dec, 15:00", "en", Link("https://campus.example/b", "See"))
+
+PROGRAM = find_chromium()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: apt install chromium)")
+
+# The browsers' push networks are not reached from tests: what one would answer is put in their place.
+STAND_IN = """
+  let made = null;
+  const subscription = %s;
+  PushManager.prototype.subscribe = async (options) => {
+    if (options.applicationServerKey.length !== 87 || !options.userVisibleOnly) throw new Error("no key");
+    return (made = { ...subscription, toJSON: () => subscription, unsubscribe: async () => (made = null) });
+  };
+  PushManager.prototype.getSubscription = async () => made;
+  true
+"""
+
+
+@dataclass
+class Demo:
+    """The page in a browser, with what stands behind it."""
+
+    page: Page
+    origin: str
+    database: Database
+    scope_id: ScopeId
+
+    async def endpoints(self) -> list[str]:
+        """Where bob is reached now."""
+        async with self.database.begin() as connection:
+            return [target.token for target in await list_targets(connection, self.scope_id, "bob")]
+
+    async def push(self, payload: bytes) -> None:
+        """Have the browser receive ``payload`` as if its push network had brought it."""
+        registration = next(
+            found["registrationId"]
+            for event in reversed(self.page.events)
+            if event.get("method") == "ServiceWorker.workerRegistrationUpdated"
+            for found in event["params"]["registrations"]
+            if found["scopeURL"] == f"{self.origin}/push-demo"
+        )
+        await self.page.call(
+            "ServiceWorker.deliverPushMessage", origin=self.origin, registrationId=registration, data=payload.decode()
+        )
+
+
+@pytest.fixture
+async def demo(database: Database) -> AsyncIterator[Demo]:
+    assert PROGRAM is not None
+    sealer = Sealer(parse_master_keys(new_master_key()))
+    async with database.begin() as connection:
+        tenant = await create_if_missing_and_lock(connection, "campus", "Campus")
+        await create_missing_scopes(connection, tenant.tenant_id, lambda one: sealer.seal(SECRET, f"scope:{one}"))
+        scope_id = (await scopes_of(connection, "campus"))[Mode.LIVE].scope_id
+    await vapid_key(database, sealer, "campus")
+    part = http_part("inapp-http", build_api(database, sealer, pages=demo_pages()), "127.0.0.1", 0)
+    stop = asyncio.Event()
+    serving = asyncio.create_task(run_parts([part], stop))
+    await part.answering.wait()
+    origin = f"http://127.0.0.1:{part.port}"
+    try:
+        async with chromium(PROGRAM) as page:
+            await page.call("Browser.grantPermissions", origin=origin, permissions=["notifications"])
+            await page.open(f"{origin}/push-demo#{mint_subscriber_token(SECRET, scope_id, 'bob')}")
+            yield Demo(page, origin, database, scope_id)
+    finally:
+        stop.set()
+        await serving
+
+
+async def test_the_button_registers_this_browser_and_takes_it_back(demo: Demo, tmp_path: Path) -> None:
+    page = demo.page
+    await page.until("document.querySelector('#subscribe')?.disabled === false")
+    await page.run(STAND_IN % json.dumps(SUBSCRIPTION))
+    await page.run("document.querySelector('#subscribe').click()")
+    await page.until("document.querySelector('#state').dataset.kind === 'good'")
+    assert await demo.endpoints() == [SUBSCRIPTION["endpoint"]]
+    assert await page.run("document.querySelectorAll('#targets li').length") == 1
+    assert await page.run("document.documentElement.scrollWidth <= 390")
+    await page.run("document.querySelector('#subscribe').click()")
+    await page.until("document.querySelector('#state').dataset.kind === ''")
+    assert await demo.endpoints() == []
+
+
+async def test_the_worker_shows_what_was_pushed_and_a_repeat_in_its_place(demo: Demo) -> None:
+    page = demo.page
+    await page.until("document.querySelector('#subscribe')?.disabled === false")
+    await page.run(
+        "navigator.serviceWorker.register('/push-demo/sw.js', {scope: '/push-demo'})"
+        ".then(() => navigator.serviceWorker.ready).then(() => true)"
+    )
+    letter = Letter(CONTENT, uuid4(), 3)
+    other = Letter(replace(CONTENT, title="Another"), uuid4(), 4)
+    for one in (letter, letter, other):
+        await demo.push(write_payload(one))
+    shown = "navigator.serviceWorker.ready.then((one) => one.getNotifications())"
+    await page.until(f"{shown}.then((all) => all.length === 2)")
+    told = await page.run(
+        f"{shown}.then((all) => all.map(({{title, body, tag, lang, data}}) => ({{title, body, tag, lang, data}})))"
+    )
+    by_tag = {one["tag"]: one for one in told}
+    assert set(by_tag) == {letter.stable_id.hex, other.stable_id.hex}
+    assert by_tag[letter.stable_id.hex] == {
+        "title": CONTENT.title,
+        "body": CONTENT.body,
+        "tag": letter.stable_id.hex,
+        "lang": "en",
+        "data": {"waybill_job": f"job_{letter.stable_id.hex}", "link": "https://campus.example/b"},
+    }
+
+
+async def test_an_address_without_a_token_says_what_is_missing(demo: Demo) -> None:
+    await demo.page.open(f"{demo.origin}/push-demo")
+    await demo.page.until("document.querySelector('#state')?.dataset.kind === 'bad'")
+    assert "token" in await demo.page.run("document.querySelector('#state').textContent")
+    assert await demo.page.run("document.querySelector('#subscribe').disabled")
