@@ -140,7 +140,6 @@ def _make_engine(url: str, pool_size: int, within: timedelta, name: str) -> Asyn
         json_deserializer=str,
         connect_args={
             "timeout": CONNECT_SECONDS,
-            "command_timeout": within.total_seconds(),
             "server_settings": {
                 "application_name": name,
                 "jit": "off",

@@ -306,6 +306,12 @@ async def test_connections_that_the_server_has_ended_are_noticed_before_they_are
     assert all(await asyncio.gather(*(works(wired) for _ in range(users))))
 
 
+async def test_whoever_has_more_patience_than_the_pool_is_given_it(database_url: str) -> None:
+    async with pool(database_url) as database:
+        async with database.hot(PATIENCE * 30) as pg:
+            assert await pg.fetchval("SELECT true FROM pg_sleep($1)", PATIENCE.total_seconds() * 1.5)
+
+
 async def test_an_outage_is_said_once_when_it_begins_and_once_when_it_ends(wire: Wire, wired: Database) -> None:
     await works(wired)
     with capture_logs() as lines:
