@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from services.cli.benching.figures import Answer
+from services.cli.benching.figures import Answer, Run
 
 WIDTH, HEIGHT = 480, 400
 """Of one panel."""
 LEFT, RIGHT, TOP, BOTTOM = 70, 30, 70, 60
-_STEPS = (1, 2, 5, 10)
+_STEPS = (1, 2, 4, 5, 10)
 INK, SOFT, FAINT, IDEAL, MEASURED = "#1f2933", "#52606d", "#e4e7eb", "#9aa5b1", "#2563eb"
 
 
@@ -46,12 +46,17 @@ class _Panel:
         self._line([(0, 0), (reach, self._answer.ideal(reach))], stroke=IDEAL, dash="5 4")
         points = [(run.workers, run.rate) for run in self._answer.runs]
         self._line([(0, 0), *points], stroke=MEASURED)
+        before = 0.0
         for run in self._answer.runs:
-            x, y = self._x(run.workers), self._y(run.rate)
-            SubElement(self._group, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="4", fill=MEASURED)
-            efficiency = self._answer.efficiency(run)
-            self._text(x - 6, y - 20, f"{run.rate:,.0f}/s", anchor="end", weight="600")
-            self._text(x - 6, y - 7, f"{efficiency:.2f}", anchor="end", fill=SOFT)
+            # Beside a line that falls to the point there is room below it only.
+            self._draw_point(run, 0 if run.rate >= before else 40)
+            before = run.rate
+
+    def _draw_point(self, run: Run, lower: float) -> None:
+        x, y = self._x(run.workers), self._y(run.rate)
+        self._label(x - 6, y - 20 + lower, f"{run.rate:,.0f}/s", INK, "600")
+        self._label(x - 6, y - 7 + lower, f"{self._answer.efficiency(run):.2f}", SOFT, "400")
+        SubElement(self._group, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="4", fill=MEASURED)
 
     def _draw_axes(self) -> None:
         for number in range(6):
@@ -76,13 +81,19 @@ class _Panel:
         line.set("stroke-width", "2")
         line.set("stroke-dasharray", dash)
 
+    def _label(self, x: float, y: float, text: str, fill: str, weight: str) -> None:
+        # White under it first, so that a line behind does not cross it out.
+        under = self._text(x, y, text, weight=weight, fill="white", anchor="end")
+        under.attrib |= {"stroke": "white", "stroke-width": "4", "aria-hidden": "true"}
+        self._text(x, y, text, weight=weight, fill=fill, anchor="end")
+
     def _text(
         self, x: float, y: float, text: str, *, size: str = "12", weight: str = "400", fill: str = INK, anchor: str = ""
-    ) -> None:
+    ) -> Element:
         attributes = {"x": f"{x:.1f}", "y": f"{y:.1f}", "fill": fill, "font-size": size, "font-weight": weight}
-        # Outlined in white first, so that a line behind it does not cross it out.
-        outline = {"stroke": "white", "stroke-width": "3", "paint-order": "stroke", "text-anchor": anchor or "start"}
-        SubElement(self._group, "text", attributes | outline).text = text
+        element = SubElement(self._group, "text", attributes | {"text-anchor": anchor or "start"})
+        element.text = text
+        return element
 
 
 def step_for(highest: float) -> float:
