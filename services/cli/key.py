@@ -5,15 +5,14 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from services.cli.exits import CommandFailed, UsageMistake, show
-from services.cli.store import open_store
+from services.cli.exits import UsageMistake, show
+from services.cli.store import half_of, mode_of, open_store
 from shared.ids import ScopeId
 from shared.keys import Permission
 from shared.sealing import Sealer
 from shared.settings import Settings, check_environment, listed, load_settings
 from shared.store.database import Database
 from shared.store.keys import create_key
-from shared.store.tenants import StoredScope, scopes_of
 from shared.suggestion import did_you_mean
 from shared.tenant import Mode
 from shared.web.tokens import mint_subscriber_token
@@ -32,7 +31,7 @@ def create(
     """Make an API key and print it, this once."""
     granted = list(Permission) if not permissions else [_permission(word) for word in permissions]
     expires_at = None if lifetime is None else datetime.now(UTC) + lifetime
-    mode = _mode(test)
+    mode = mode_of(test)
 
     async def work(url: str) -> str:
         async with open_store(url) as database:
@@ -56,10 +55,10 @@ def mint_subscriber(tenant: str, *, recipient: str, test: bool, lifetime: timede
 
     async def work() -> str:
         async with open_store(settings.database_url) as database:
-            return await subscriber_token(database, sealer, tenant, _mode(test), recipient, lifetime)
+            return await subscriber_token(database, sealer, tenant, mode_of(test), recipient, lifetime)
 
     token = asyncio.run(work())
-    show({"token": token, "tenant": tenant, "mode": _mode(test), "recipient": recipient}, as_json, token)
+    show({"token": token, "tenant": tenant, "mode": mode_of(test), "recipient": recipient}, as_json, token)
 
 
 async def issue_key(
@@ -67,8 +66,8 @@ async def issue_key(
 ) -> str:
     """A new API key of the tenant's half. CommandFailed when there is no such tenant."""
     async with database.begin() as connection:
-        scope_id = _half(await scopes_of(connection, tenant), tenant, mode).scope_id
-        return await create_key(connection, scope_id, mode, permissions, expires_at)
+        scope = await half_of(connection, tenant, mode)
+        return await create_key(connection, scope.scope_id, mode, permissions, expires_at)
 
 
 async def subscriber_token(
@@ -81,18 +80,12 @@ async def subscriber_token(
 ) -> str:
     """A token for ``recipient``'s inbox. CommandFailed when there is no such tenant, UsageMistake when it cannot be."""
     async with database.begin() as connection:
-        scope = _half(await scopes_of(connection, tenant), tenant, mode)
+        scope = await half_of(connection, tenant, mode)
     secret = sealer.open(scope.subscriber_secret, _seal_name(scope.scope_id))
     try:
         return mint_subscriber_token(secret, scope.scope_id, recipient, lifetime)
     except ValueError as exc:
         raise UsageMistake(str(exc)) from exc
-
-
-def _half(scopes: dict[Mode, StoredScope], tenant: str, mode: Mode) -> StoredScope:
-    if mode not in scopes:
-        raise CommandFailed(f"there is no tenant {tenant}: `waybill apply` its file first")
-    return scopes[mode]
 
 
 def _seal_name(scope_id: ScopeId) -> str:
@@ -106,10 +99,6 @@ def _permission(word: str) -> Permission:
         known = [permission.value for permission in Permission]
         hint = did_you_mean(word, known) or f", there are {', '.join(known)}"
         raise UsageMistake(f"--permission {word}: there is no such permission{hint}") from exc
-
-
-def _mode(test: bool) -> Mode:
-    return Mode.TEST if test else Mode.LIVE
 
 
 def read_settings() -> KeySettings:

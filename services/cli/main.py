@@ -18,15 +18,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+bounces = typer.Typer(help="Mails that came back.", no_args_is_help=True)
 database = typer.Typer(help="The schema in Postgres.", no_args_is_help=True)
 key = typer.Typer(help="API keys and inbox tokens.", no_args_is_help=True)
 sender = typer.Typer(help="What a tenant's messages are signed with.", no_args_is_help=True)
 schema = typer.Typer(help="The shapes of files, for editors.", no_args_is_help=True)
+suppressions = typer.Typer(help="Addresses that a tenant writes to no more.", no_args_is_help=True)
 tenant = typer.Typer(help="Tenants.", no_args_is_help=True)
+app.add_typer(bounces, name="bounces")
 app.add_typer(database, name="db")
 app.add_typer(key, name="key")
 app.add_typer(sender, name="sender")
 app.add_typer(schema, name="schema")
+app.add_typer(suppressions, name="suppressions")
 app.add_typer(tenant, name="tenant")
 
 
@@ -222,6 +226,57 @@ def pauses(as_json: AsJson = False) -> None:
     from services.cli.pause import list_pauses
 
     list_pauses(as_json)
+
+
+Addresses = Annotated[list[str], typer.Argument(metavar="ADDRESS...", help="Email addresses.")]
+
+
+@suppressions.command("list")
+def suppressions_list(
+    tenant: TenantKey,
+    test: TestHalf = False,
+    address: Annotated[str | None, typer.Option(help="Only this address.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the suppressed addresses with the reason of each, the last suppressed first."""
+    from services.cli.suppressions import list_all
+
+    list_all(tenant, test=test, address=address, as_json=as_json)
+
+
+@suppressions.command("add")
+def suppressions_add(
+    tenant: TenantKey,
+    addresses: Addresses,
+    test: TestHalf = False,
+    detail: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for whoever looks.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write to addresses no more."""
+    from services.cli.suppressions import add
+
+    add(tenant, addresses, test=test, detail=detail, as_json=as_json)
+
+
+@suppressions.command("remove")
+def suppressions_remove(
+    tenant: TenantKey, addresses: Addresses, test: TestHalf = False, as_json: AsJson = False
+) -> None:
+    """Write to addresses again."""
+    from services.cli.suppressions import remove
+
+    remove(tenant, addresses, test=test, as_json=as_json)
+
+
+@bounces.command("read")
+def bounces_read(
+    source: Annotated[Path, typer.Argument(help="An mbox, a maildir, a folder of mails, or a file with one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take in mails that came back: jobs and suppressions follow. Reading them twice changes nothing."""
+    from services.cli.bounces import read
+
+    read(source, as_json=as_json)
 
 
 @app.command()

@@ -3,9 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.cli.exits import CommandFailed
 from shared.errors import CannotStart
 from shared.store.database import Database
 from shared.store.migrate import SchemaState, schema_state
+from shared.store.tenants import StoredScope, scopes_of
+from shared.tenant import Mode
 
 POOL = 2
 
@@ -31,3 +36,16 @@ def schema_mistake(state: SchemaState) -> str | None:
         return None
     found = f"is at {state.current}" if state.current else "is missing"
     return f"the schema {found}, this release wants {state.wanted}: run `waybill db migrate`"
+
+
+async def half_of(connection: AsyncConnection, tenant: str, mode: Mode) -> StoredScope:
+    """The tenant's half. CommandFailed when there is no such tenant."""
+    scopes = await scopes_of(connection, tenant)
+    if mode not in scopes:
+        raise CommandFailed(f"there is no tenant {tenant}: `waybill apply` its file first")
+    return scopes[mode]
+
+
+def mode_of(test: bool) -> Mode:
+    """The half that ``--test`` means, or its absence."""
+    return Mode.TEST if test else Mode.LIVE

@@ -21,9 +21,13 @@ TARGETS = "/api/v1/recipients/bob/push-targets"
 CALLS = {
     "post_event": ("POST", POST),
     "get_event": ("GET", f"/api/v1/events/evt_{'0' * 32}"),
+    "cancel_event": ("POST", f"{POST}/evt_{'0' * 32}/cancel"),
+    "cancel_events_of_ref": ("POST", f"{POST}/cancel"),
     "list_events": ("GET", POST),
     "list_jobs": ("GET", "/api/v1/jobs"),
     "list_failed_jobs": ("GET", "/api/v1/jobs/failed"),
+    "retry_job": ("POST", f"/api/v1/jobs/job_{'0' * 32}/retry"),
+    "retry_failed_jobs": ("POST", "/api/v1/jobs/failed/retry"),
     "get_metrics": ("GET", "/api/v1/metrics"),
     "put_push_target": ("PUT", TARGETS),
     "list_push_targets": ("GET", TARGETS),

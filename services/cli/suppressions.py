@@ -1,0 +1,118 @@
+"""`waybill suppressions`: the addresses that a tenant writes to no more."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from services.cli.db import DatabaseSettings
+from services.cli.exits import CommandFailed, UsageMistake, complain, show
+from services.cli.store import half_of, mode_of, open_store
+from shared.address import address_problem, normal_address
+from shared.channel import Channel
+from shared.ids import ScopeId
+from shared.settings import check_environment, load_settings
+from shared.store.database import Database, HotConnection
+from shared.store.suppressions import (
+    NewSuppression,
+    Suppression,
+    SuppressionReason,
+    SuppressionSource,
+    list_suppressions,
+    remove_suppression,
+    suppress,
+)
+from shared.web.instant import write_instant
+
+PORTION = 1000
+
+T = TypeVar("T")
+
+
+def list_all(tenant: str, *, test: bool, address: str | None, as_json: bool) -> None:
+    """Print the suppressed addresses, the last suppressed first."""
+
+    async def work(database: Database, scope_id: ScopeId) -> list[Suppression]:
+        found: list[Suppression] = []
+        async with database.hot() as pg:
+            while page := await _page(pg, scope_id, found, address):
+                found += page
+        return found
+
+    found = _run(tenant, test, work)
+    show([_fields(one) for one in found], as_json, *([_line(one) for one in found] or ["No address is suppressed."]))
+
+
+def add(tenant: str, addresses: Sequence[str], *, test: bool, detail: str | None, as_json: bool) -> None:
+    """Suppress ``addresses``; UsageMistake, and nothing done, when one of them is none."""
+    for address in addresses:
+        if (fault := address_problem(address.strip())) is not None:
+            raise UsageMistake(f"{address} {fault}")
+
+    async def work(database: Database, scope_id: ScopeId) -> list[Suppression]:
+        async with database.hot() as pg:
+            return [
+                await suppress(
+                    pg,
+                    scope_id,
+                    Channel.EMAIL,
+                    NewSuppression(address, SuppressionReason.MANUAL, SuppressionSource.COMMAND, detail=detail),
+                )
+                for address in addresses
+            ]
+
+    added = _run(tenant, test, work)
+    show([_fields(one) for one in added], as_json, *(f"Suppressed: {one.address}" for one in added))
+
+
+def remove(tenant: str, addresses: Sequence[str], *, test: bool, as_json: bool) -> None:
+    """Write to ``addresses`` again; CommandFailed when none of them was suppressed."""
+
+    async def work(database: Database, scope_id: ScopeId) -> list[str]:
+        async with database.hot() as pg:
+            return [one for one in addresses if await remove_suppression(pg, scope_id, Channel.EMAIL, one)]
+
+    removed = _run(tenant, test, work)
+    others = [address for address in addresses if address not in removed]
+    if not removed:
+        raise CommandFailed(f"{tenant} suppresses {', '.join(others)} not at all: nothing was changed")
+    complain(*(f"{address} was not suppressed" for address in others))
+    names = [normal_address(address) for address in removed]
+    show({"removed": names}, as_json, *(f"Written to again: {name}" for name in names))
+
+
+async def _page(
+    pg: HotConnection, scope_id: ScopeId, before: Sequence[Suppression], address: str | None
+) -> Sequence[Suppression]:
+    last = before[-1].suppression_id if before else None
+    return await list_suppressions(pg, scope_id, limit=PORTION, before=last, address=address)
+
+
+def _run(tenant: str, test: bool, work: Callable[[Database, ScopeId], Awaitable[T]]) -> T:
+    check_environment(os.environ, [DatabaseSettings])
+    url = load_settings(DatabaseSettings).database_url
+
+    async def opened() -> T:
+        async with open_store(url) as database:
+            async with database.begin() as connection:
+                scope = await half_of(connection, tenant, mode_of(test))
+            return await work(database, scope.scope_id)
+
+    return asyncio.run(opened())
+
+
+def _fields(one: Suppression) -> dict[str, str | None]:
+    return {
+        "channel": one.channel,
+        "address": one.address,
+        "reason": one.reason,
+        "source": one.source,
+        "code": one.code,
+        "detail": one.detail,
+        "created_at": write_instant(one.created_at),
+    }
+
+
+def _line(one: Suppression) -> str:
+    words = "" if one.detail is None else f": {one.detail}"
+    return f"{one.address} ({one.reason}, {write_instant(one.created_at)}){words}"
