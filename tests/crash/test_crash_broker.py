@@ -27,6 +27,8 @@ async def test_a_killed_broker_delays_no_202_and_nothing_needs_a_restart(wired: 
     nan = await wired.somebody("nan")
     await asyncio.to_thread(rabbit.kill)
     event_ids = [await nan.accepted() for _ in range(POST_COUNT)]
+    # Messages only hurry: nobody is to be taken out of service for want of a broker.
+    await asyncio.gather(*(process.ready() for process in wired.installation.processes.values()))
     await asyncio.to_thread(rabbit.start)
     for event_id in event_ids:
         assert await wired.sent(event_id) == ONCE
