@@ -1,0 +1,79 @@
+"""Targets of other credentials than ours: none is lost, the sender is seen to be paused, and mending works."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from shared.store.database import Database
+from shared.store.pauses import PauseKind, read_pauses
+from shared.vapid import new_vapid_key
+from tests.factories import WAIT_SECONDS
+from tests.fakes.fcm import OTHER_PROJECTS_TOKEN
+from tests.fakes.pushing import Pushing, push_job, pushing_on, service
+
+MISMATCHED = [f"other-{number}" for number in range(19)]
+QUICK = timedelta(seconds=1)
+"""The first pause after a refusal: tests do not wait a minute."""
+
+
+@pytest.fixture
+async def pushing(database: Database) -> AsyncIterator[Pushing]:
+    async with pushing_on(database) as ready:
+        yield ready
+
+
+async def paused(database: Database) -> list[tuple[str, str]]:
+    """What is paused by itself: the name of the circuit, and why."""
+    async with database.hot() as pg:
+        return [(pause.key.name, pause.code) for pause in await read_pauses(pg) if pause.key.kind is PauseKind.SENDER]
+
+
+async def until_sent(pushing: Pushing) -> None:
+    """Wait for the only job to be SENT, however often it is held meanwhile."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while [one.status for one in await pushing.outcomes()] != ["SENT"]:
+            await pushing.make_due()
+            await asyncio.sleep(0.05)
+
+
+async def test_nineteen_of_twenty_phones_of_another_project_all_get_it_once_when_that_is_mended(
+    pushing: Pushing, database: Database
+) -> None:
+    await pushing.phone(*MISMATCHED, "ours")
+    for token in MISMATCHED:
+        pushing.peer.always(token, OTHER_PROJECTS_TOKEN)
+    await pushing.post(push_job())
+    async with service(pushing, unanswered_step=QUICK):
+        assert [one.status for one in await pushing.until_settled()] == ["PENDING"]
+        assert await pushing.tokens() == {*MISMATCHED, "ours"}
+        ((circuit, code),) = await paused(database)
+        assert (circuit.split(" ")[0], code) == ("fcm", "SENDER_ID_MISMATCH")
+        for token in MISMATCHED:
+            pushing.peer.always(token, None)
+        await until_sent(pushing)
+    assert await paused(database) == []
+    assert {token: len(pushing.peer.rung(token)) for token in (*MISMATCHED, "ours")} == dict.fromkeys(
+        (*MISMATCHED, "ours"), 1
+    )
+    assert (await pushing.outcomes())[0].attempts == 1
+
+
+async def test_browsers_that_subscribed_with_another_key_all_get_it_once_when_the_key_is_back(
+    pushing: Pushing, database: Database
+) -> None:
+    browsers = await pushing.browser(*MISMATCHED)
+    (ours,) = await pushing.browser("ours")
+    right, pushing.vapid.key = pushing.vapid.key, new_vapid_key()
+    ours.sender = pushing.vapid.key.public
+    await pushing.post(push_job())
+    async with service(pushing, unanswered_step=QUICK):
+        assert [one.status for one in await pushing.until_settled()] == ["PENDING"]
+        assert await pushing.tokens() == {*MISMATCHED, "ours"}
+        ((circuit, _code),) = await paused(database)
+        assert circuit == f"webpush 127.0.0.1:{pushing.web.port}"
+        pushing.vapid.key = right
+        await until_sent(pushing)
+    assert await paused(database) == []
+    assert [len(browser.shown) for browser in (*browsers, ours)] == [1] * 20
