@@ -180,7 +180,7 @@ async def test_a_table_locked_by_somebody_is_answered_in_time_and_leaves_nobody_
 
 
 async def test_a_stop_does_not_wait_for_a_postgres_that_is_silent(wired: Wired, server: OwnServer) -> None:
-    replicas = ("router-2", "email-2", "push-2", "inapp-2")
+    replicas = ("router-2", "email-2", "inapp-2")
     await wired.start(*replicas)
     async with traffic_of(await wired.somebody("gil")) as traffic:
         await traffic.goes_on()

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from shared.errors import StoreConflict, StoreRefuses, StoreUnavailable
+from shared.store import outage
 from shared.store.database import Database
 from tests.fakes.product import eventually
 from tests.fakes.wire import Wire, wire_to
@@ -312,7 +313,10 @@ async def test_whoever_has_more_patience_than_the_pool_is_given_it(database_url:
             assert await pg.fetchval("SELECT true FROM pg_sleep($1)", PATIENCE.total_seconds() * 1.5)
 
 
-async def test_an_outage_is_said_once_when_it_begins_and_once_when_it_ends(wire: Wire, wired: Database) -> None:
+async def test_an_outage_is_said_once_when_it_begins_and_once_when_it_ends(
+    wire: Wire, wired: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outage, "CALM_SECONDS", 0.5)
     await works(wired)
     with capture_logs() as lines:
         await wire.cut()
