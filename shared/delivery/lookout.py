@@ -49,6 +49,11 @@ class Lookout:
         head = self._known.get(key)
         return head.low if head else None
 
+    @property
+    def next_look_seconds(self) -> float:
+        """In how many seconds it is time to look at what came due lately."""
+        return max(self._recent.next_at - time.monotonic(), 0.0)
+
     async def find(self, database: Database) -> list[Head] | None:
         """Heads of lanes with due jobs, some of them twice; None when it is not yet time to look again."""
         if not self._recent.is_due:

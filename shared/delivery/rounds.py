@@ -26,6 +26,7 @@ class Rounds:
         self._dealer = Dealer(slots)
         self._suspected: dict[LaneKey, Head] = {}
         self._has_more = False
+        self._sees_due = False
 
     def __bool__(self) -> bool:
         """Whether another claim at once may bring something.
@@ -40,6 +41,11 @@ class Rounds:
         """Whether a lane is known that waits: for a slot, or for a pause to end."""
         return bool(self._dealer or self._suspected)
 
+    @property
+    def next_look_seconds(self) -> float | None:
+        """How long to wait at most while there are due jobs, in whoever's hands: a lease may end. None without any."""
+        return self._lookout.next_look_seconds if self._sees_due else None
+
     async def look(self, bell: Doorbell, database: Database) -> None:
         """Take in what the bell says, and ask the table where due jobs are when it is time to."""
         for scope_id in bell.take():
@@ -52,6 +58,7 @@ class Rounds:
             for head in found:
                 self._add(head.key)
             self._suspected = {head.key: head for head in found if head.suspect}
+            self._sees_due = bool(found)
 
     def _add(self, key: LaneKey) -> None:
         self._dealer.add(key)

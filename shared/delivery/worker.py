@@ -30,6 +30,7 @@ log = get_logger()
 OF_THE_STEP = 0.75
 """A provider's pause is shorter than the wait of the job that met it: others try first, in case it is the job."""
 LEARNT_A_ROUND = 10
+SHORTEST_WAIT_SECONDS = 0.05
 FINISH_SECONDS = 5.0
 """How long an attempt may go on after the stop; then it is cut off and says how far it came."""
 CUT_OFF_SECONDS = 1.0
@@ -109,7 +110,7 @@ class Worker:
             return
         await self._learn()
         if not self._rounds:
-            await self.bell.wait(jittered(self._poll_seconds()))
+            await self.bell.wait(self._poll_seconds())
 
     async def _start_due(self) -> None:
         """Claim as many due jobs as there are free slots, and start them."""
@@ -184,7 +185,10 @@ class Worker:
 
     def _poll_seconds(self) -> float:
         busy = self._slots.taken_count > 0 or self._rounds.has_waiting
-        return (self._settings.poll_busy if busy else self._settings.poll_idle).total_seconds()
+        seconds = jittered((self._settings.poll_busy if busy else self._settings.poll_idle).total_seconds())
+        # What another process holds is free when its lease is over, and nobody rings for that.
+        look_seconds = self._rounds.next_look_seconds
+        return seconds if look_seconds is None else min(seconds, max(look_seconds, SHORTEST_WAIT_SECONDS))
 
     async def _nudge_at(self, stop: asyncio.Event) -> None:
         await stop.wait()

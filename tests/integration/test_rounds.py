@@ -111,6 +111,8 @@ async def test_an_old_job_in_another_process_hands_is_found_again_when_its_lease
         assert len(await claim(pg, Channel.EMAIL, [share], LEASE, "mortal")) == 1
     assert await take(rounds, database) == 0
     assert not rounds
+    await look_again(rounds, bell, database)
+    assert rounds.next_look_seconds is not None
     await end_leases(database)
     await look_again(rounds, bell, database)
     assert await take(rounds, database) == 1
