@@ -79,16 +79,20 @@ judged AS MATERIALIZED (
               THEN 'applied'
               WHEN r.status = 'SENT' AND l.status <> 'SENT'
                AND NOT (l.status = 'FAILED' AND l.reason = 'bounced')
-               AND NOT EXISTS (SELECT FROM attempts a
-                               WHERE a.job_id = r.job_id AND a.claim_seq = r.claim_seq AND a.verdict <> 'lost')
+               -- Not EXISTS, here and below: the planner may answer that from a hash of the whole table.
+               AND (SELECT true FROM attempts a
+                    WHERE a.job_id = r.job_id AND a.claim_seq = r.claim_seq AND a.verdict <> 'lost'
+                    LIMIT 1) IS NULL
               THEN 'late'
               ELSE 'stale' END AS act
   FROM reported r
   JOIN locked l USING (job_id)
   CROSS JOIN LATERAL (
     SELECT x.expired,
-           x.expired AND (r.delivered_any OR EXISTS (
-             SELECT FROM attempts a WHERE a.job_id = r.job_id AND a.verdict = 'delivered')) AS delivered_any
+           x.expired AND (r.delivered_any OR (
+             SELECT true FROM attempts a
+             WHERE a.job_id = r.job_id AND a.verdict = 'delivered'
+             LIMIT 1) IS NOT NULL) AS delivered_any
     FROM (SELECT r.reason = 'expired'
               OR (r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at)) AS x(expired)) e
 ),

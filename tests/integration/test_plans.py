@@ -15,11 +15,12 @@ import pytest
 from shared.channel import Channel
 from shared.event import EventStatus
 from shared.ids import ScopeId
-from shared.job import Lane
+from shared.job import JobReason, JobStatus, Lane
 from shared.store.announcing import lock_queued_before, lock_unrouted, mark_announced_if_queued, promote_due
 from shared.store.backlog import due_jobs, queued_events
+from shared.store.cancel import cancel_events
 from shared.store.cancel_lists import count_open, find_open
-from shared.store.claim import Head, Share
+from shared.store.claim import Head, Share, claim
 from shared.store.database import Database, HotConnection
 from shared.store.discovery import EVER, RECENT
 from shared.store.events import find_by_key, insert_if_new, read_event
@@ -29,6 +30,7 @@ from shared.store.jobs import jobs_of_event
 from shared.store.outgoing import create_if_missing
 from shared.store.purge import BEFORE_EVERY_EVENT, BEFORE_EVERY_JOB, purge_content, purge_events
 from shared.store.routing import End, count_try_if_seen, find_suspects, finish_if_queued, lock_queued
+from shared.store.settle import Report, settle_if_claimed
 from tests.factories import accept_events, create_jobs, new_event, new_job
 from tests.fakes.plans import Watched
 from tests.fakes.postgres import Databases
@@ -160,7 +162,9 @@ async def _cancel(pg: Any) -> None:
     rows = await pg.unwatched.fetch("SELECT event_id FROM events WHERE scope_id = 1 AND ref = 'ref-6'")
     assert len(rows) > EVENTS // 1000 // SCOPES
     assert await find_open(pg, ScopeId(1), "ref-6", None, 100) == []
-    assert (await count_open(pg, ScopeId(1), [row["event_id"] for row in rows])).job_count == 0
+    event_ids = [row["event_id"] for row in rows]
+    assert (await count_open(pg, ScopeId(1), event_ids)).job_count == 0
+    await cancel_events(pg, ScopeId(1), event_ids)
 
 
 async def _promote(pg: Any) -> None:
@@ -178,6 +182,18 @@ async def _enter(pg: Any) -> None:
     assert len(await enter_siblings(pg, others)) == LIVE - 1
     assert len(await enter_due(pg, [Share(Head(ScopeId(1), Lane.TRANSACTIONAL, None), 10)])) == 1
     assert await enter_siblings(pg, [first]) == []
+
+
+async def _settle(pg: Any) -> None:
+    shares = [Share(Head(ScopeId(1 + n), Lane.TRANSACTIONAL, None), LIVE) for n in range(SCOPES)]
+    claims = await claim(pg.unwatched, Channel.EMAIL, shares, timedelta(seconds=30), "tester")
+    reports = [
+        Report(
+            one.job_id, one.claim_seq, JobStatus.PENDING, JobReason.NONE, timedelta(minutes=1), True, 0, 0, False, ()
+        )
+        for one in claims
+    ]
+    assert len(await settle_if_claimed(pg, Channel.EMAIL, reports)) == 2 * LIVE
 
 
 async def _expire(pg: Any) -> None:
@@ -213,6 +229,7 @@ STATEMENTS = (
     _enter,
     _explain,
     _cancel,
+    _settle,
     _promote,
     _announce,
     _expire,
@@ -254,7 +271,7 @@ async def test_nothing_is_read_from_end_to_end(large: Database, statement: State
     assert watched.scanned == set()
 
 
-@pytest.mark.parametrize("statement", [_insert, _route, _enter, _promote, _expire, _look])
+@pytest.mark.parametrize("statement", [_insert, _route, _enter, _settle, _promote, _expire, _look])
 async def test_finished_rows_cost_nothing(small: Database, large: Database, statement: Statement) -> None:
     touched = []
     for database in (small, large):
