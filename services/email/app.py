@@ -7,6 +7,8 @@ from services.email.relays import Relays
 from services.email.returnpath import PURPOSE, ReturnPaths
 from services.email.settings import EmailSettings
 from services.email.suppressed import SuppressionList
+from services.email.unsubscribe import PURPOSE as UNSUBSCRIBING
+from services.email.unsubscribe import Links, unsubscribe_routes
 from services.email.webhook import bounce_route
 from shared.broker.bus import Bus
 from shared.channel import Channel
@@ -35,6 +37,7 @@ def build(
 
     Receipts are applied always; what listens for them, on ``host``, only where a setting names a port.
     """
+    links = Links(sealer.signing_keys(UNSUBSCRIBING), _page_url(settings))
     paths = ReturnPaths(sealer.signing_keys(PURPOSE), settings.bounce_domain)
     provider = EmailProvider(
         relays,
@@ -42,6 +45,7 @@ def build(
         attempt_timeout=settings.attempt_timeout,
         suppressions=SuppressionList(database, min(settings.attempt_timeout * OF_THE_STORE, LONGEST_LOOK)),
         return_paths=paths,
+        links=links,
     )
     worker = Worker(
         WorkerSettings.of(Channel.EMAIL, worker_name, settings),
@@ -54,8 +58,13 @@ def build(
     receiving = Receiving(database, paths)
     parts = [Part("email", worker.run), Part("receipts", receiving.run)]
     if settings.port is not None:
-        routes = [bounce_route(receiving, settings.bounce_secret)]
+        routes = [bounce_route(receiving, settings.bounce_secret), *unsubscribe_routes(database, tenants, links)]
         parts.append(http_part("email-http", make_app(routes, "Waybill email", "/api/v1"), host, settings.port))
     if settings.bounce_port is not None:
         parts.append(Listener(receiving, paths, settings.bounce_protocol).part(host, settings.bounce_port))
     return parts
+
+
+def _page_url(settings: EmailSettings) -> str | None:
+    """Where the unsubscribe page is reached, if there is one."""
+    return None if settings.port is None else settings.public_url or f"http://127.0.0.1:{settings.port}"

@@ -91,6 +91,11 @@ class Connection:
         """Whether it is open as far as we can see without asking the relay."""
         return self._client.is_connected
 
+    @property
+    def _reports(self) -> bool:
+        """Whether the relay reports failures the way it is asked to (RFC 3461)."""
+        return self._client.supports_extension("dsn")
+
     async def begin(self, message: Message, steps: Steps) -> None:
         """Say who the mail is from."""
         steps.stage = Stage.MAIL
@@ -101,13 +106,17 @@ class Connection:
         if not self._accepts_size(size):
             raise Refused(552, "5.3.4 the mail is larger than the relay says it takes")
         self._needs_reset = True
-        option = [f"SIZE={size}".encode()] if self._client.supports_extension("size") else []
-        await self._command(b"MAIL", f"FROM:<{message.envelope_from}>".encode("ascii"), *option)
+        options = [f"SIZE={size}".encode()] if self._client.supports_extension("size") else []
+        if self._reports:
+            # What comes back then names the job, and need not hold the whole mail once more.
+            options += [b"RET=HDRS", f"ENVID={message.envelope_id}".encode("ascii")]
+        await self._command(b"MAIL", f"FROM:<{message.envelope_from}>".encode("ascii"), *options)
 
     async def hand_over(self, message: Message, steps: Steps) -> None:
         """Say whom it is for and send all of it but the final dot."""
         steps.stage = Stage.RCPT
-        await self._command(b"RCPT", f"TO:<{message.envelope_to}>".encode("ascii"))
+        options = [b"NOTIFY=FAILURE"] if self._reports else []
+        await self._command(b"RCPT", f"TO:<{message.envelope_to}>".encode("ascii"), *options)
         steps.stage = Stage.DATA
         await self._command(b"DATA", expected=354)
         await self._upload(_DOT_FIRST.sub(b"..", message.content))

@@ -8,6 +8,8 @@ import re
 from base64 import b64encode
 
 LINE_LIMIT = 76
+LONGEST_LINK = 970
+"""A line has 998 characters at most (RFC 5322), and a link cannot be folded."""
 # 45 bytes make 60 characters of base64, with "=?utf-8?b?" and "?=" 72: RFC 2047 allows 75.
 WORD_BYTES = 45
 # Everything that any reader of a header might take for the end of a line, and what cannot be printed.
@@ -40,6 +42,13 @@ def mailbox_header(name: str, display_name: str | None, address: str) -> str:
     else:
         words = _encoded_words(shown)
     return _fold(name, [*words, f"<{address}>"])
+
+
+def unsubscribe_headers(link: str | None) -> str:
+    """The two header lines of a one-click link (RFC 8058); '' without one, or where it is longer than a line may be."""
+    if link is None or not link.isascii() or len(link) > LONGEST_LINK:
+        return ""
+    return f"List-Unsubscribe: <{link}>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
 
 
 def _is_plain(text: str) -> bool:

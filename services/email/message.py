@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from uuid import UUID
 
 from services.email.addresses import check_address
-from services.email.headers import mailbox_header, text_header
+from services.email.headers import mailbox_header, text_header, unsubscribe_headers
 from shared.content import EmailContent
 from shared.tenant import EmailSender
 
@@ -25,14 +25,22 @@ class Message:
     envelope_from: str
     envelope_to: str
     content: bytes
+    envelope_id: str
 
 
 def build_message(
-    content: EmailContent, sender: EmailSender, stable_id: UUID, now: datetime, return_path: str | None = None
+    content: EmailContent,
+    sender: EmailSender,
+    stable_id: UUID,
+    now: datetime,
+    *,
+    return_path: str | None = None,
+    unsubscribe: str | None = None,
 ) -> Message:
     """The mail from ``sender``; its Message-ID is made from ``stable_id`` and so the same at every attempt.
 
-    What comes back goes to ``return_path``, or else to the sender's address.
+    What comes back goes to ``return_path``, or else to the sender's address. A POST to the link ``unsubscribe``
+    ends such mails.
 
     Raises BadAddress for an address that cannot be used.
     """
@@ -51,6 +59,7 @@ def build_message(
         # Never folded: some receivers compare the line as it stands.
         f"Message-ID: {message_id(sender, stable_id)}\r\n",
         "Auto-Submitted: auto-generated\r\n",
+        unsubscribe_headers(unsubscribe),
         f"Content-Language: {content.locale}\r\n" if _LANGUAGE.fullmatch(content.locale) else "",
         "MIME-Version: 1.0\r\n",
         f'Content-Type: multipart/alternative; boundary="{boundary}"\r\n\r\n',
@@ -63,7 +72,8 @@ def build_message(
         _part("html", content.html),
         f"--{boundary}--\r\n".encode(),
     )
-    return Message(return_path or sender.address, content.to_address, "".join(headers).encode("ascii") + b"".join(body))
+    whole = "".join(headers).encode("ascii") + b"".join(body)
+    return Message(return_path or sender.address, content.to_address, whole, stable_id.hex)
 
 
 def message_id(sender: EmailSender, stable_id: UUID) -> str:

@@ -9,6 +9,7 @@ from services.email.relays import Relays
 from services.email.returnpath import ReturnPaths
 from services.email.smtp import SmtpProvider
 from services.email.suppressed import SuppressionList
+from services.email.unsubscribe import Links
 from shared.content import EmailContent
 from shared.delivery.provider import Ended, Folded, Held, Parcel
 from shared.errors import RelayUnusable, StoreUnavailable
@@ -36,6 +37,7 @@ class EmailProvider:
         attempt_timeout: timedelta,
         suppressions: SuppressionList | None = None,
         return_paths: ReturnPaths | None = None,
+        links: Links | None = None,
     ) -> None:
         """``pool_size``: connections per relay. ``attempt_timeout`` is the caller's hard limit.
 
@@ -44,6 +46,7 @@ class EmailProvider:
         self._relays = relays
         self._suppressions = suppressions
         self._return_paths = return_paths
+        self._links = links
         self._pool_size = pool_size
         self._attempt_timeout = attempt_timeout
         # One for all: reading the authorities takes tens of milliseconds.
@@ -109,6 +112,7 @@ class EmailProvider:
                 attempt_timeout=self._attempt_timeout,
                 tls=self._tls,
                 return_paths=self._return_paths,
+                links=self._links,
             )
             self._by_relay[relay] = found
         return found

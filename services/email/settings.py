@@ -21,6 +21,7 @@ class EmailSettings(Settings):
     poll_idle: timedelta = listed("POLL_IDLE")
     unanswered_step: timedelta = listed("UNANSWERED_BACKOFF")
     port: int | None = listed("EMAIL_PORT", optional=True)
+    public_url: str | None = listed("PUBLIC_URL", optional=True)
     bounce_domain: str | None = listed("BOUNCE_DOMAIN", optional=True)
     bounce_port: int | None = listed("BOUNCE_PORT", optional=True)
     bounce_protocol: str = listed("BOUNCE_PROTOCOL")

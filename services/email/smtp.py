@@ -12,6 +12,7 @@ from services.email.message import Message, build_message
 from services.email.pool import LONGEST_IDLE, MOST_MAILS, Pool
 from services.email.replies import Stage, judge
 from services.email.returnpath import ReturnPaths
+from services.email.unsubscribe import Links
 from shared.content import EmailContent
 from shared.delivery.provider import Parcel
 from shared.relay import Relay
@@ -40,11 +41,13 @@ class SmtpProvider:
         longest_idle: timedelta = LONGEST_IDLE,
         tls: ssl.SSLContext | None = None,
         return_paths: ReturnPaths | None = None,
+        links: Links | None = None,
     ) -> None:
         self._relay = relay
         self._pool = Pool(pool_size, most_mails, longest_idle)
         self._seconds = attempt_timeout.total_seconds()
         self._return_paths = return_paths
+        self._links = links
         self._tls = tls or ssl.create_default_context()
 
     async def send(self, parcel: Parcel, began: float | None = None) -> Verdict:
@@ -56,7 +59,14 @@ class SmtpProvider:
             return SenderBlocked("sender", code="no_sender", error="the tenant has no email sender")
         now = datetime.now(UTC)
         try:
-            message = build_message(parcel.content, sender, parcel.stable_id, now, self._return_path(parcel, now))
+            message = build_message(
+                parcel.content,
+                sender,
+                parcel.stable_id,
+                now,
+                return_path=self._return_path(parcel, now),
+                unsubscribe=None if self._links is None else self._links.link_for(parcel),
+            )
         except BadAddress as exc:
             return _unaddressable(exc)
         if began is None:

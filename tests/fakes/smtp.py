@@ -65,6 +65,7 @@ class SmtpSink:
     script: Script = field(default_factory=Script)
     mails: list[Mail] = field(default_factory=list)
     commands: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     connection_count: int = 0
     most_at_once: int = 0
     port: int = 0
@@ -160,6 +161,7 @@ class _Dialogue:
         while True:
             line = (await self._line()).decode("ascii", "backslashreplace").strip()
             verb, _, rest = line.partition(" ")
+            self.sink.lines.append(line)
             self.sink.commands.append((self.number, verb.upper()))
             await self.sink.record("command", {"connection": self.number, "verb": verb.upper()})
             await self._obey(verb.upper(), rest)

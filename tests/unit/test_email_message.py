@@ -172,3 +172,14 @@ def test_an_address_that_is_none_is_refused_with_its_place(address: str) -> None
 def test_a_reply_to_that_is_no_address_is_refused_with_its_place() -> None:
     with pytest.raises(BadAddress, match="reply_to needs an @"):
         _build(reply_to="visitor")
+
+
+def test_a_link_to_unsubscribe_stands_in_two_headers_that_are_never_folded() -> None:
+    link = f"https://waybill.example/unsubscribe/{'x' * 200}"
+    mail = build_message(CONTENT, SENDER, STABLE_ID, NOW, unsubscribe=link).content
+    assert f"\r\nList-Unsubscribe: <{link}>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n".encode() in mail
+
+
+@pytest.mark.parametrize("link", ["https://ä.example/", "https://waybill.example/" + "x" * 1_000, None])
+def test_a_link_that_no_header_takes_is_left_out(link: str | None) -> None:
+    assert b"List-Unsubscribe" not in build_message(CONTENT, SENDER, STABLE_ID, NOW, unsubscribe=link).content
