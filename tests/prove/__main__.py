@@ -1,6 +1,7 @@
 """``python -m tests.prove NAME … [OPTIONS]``: prove, print one line of JSON per proof, exit with 1 when one failed."""
 
 import argparse
+import asyncio
 import secrets
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ import uvloop
 from tests.benchmarks.harness import ROOT, Bench, Result, bench, report
 from tests.fakes.rabbit import fresh_vhost, throw_away_node
 from tests.prove.fuzz import POOL_SIZE, fuzz_seed
+from tests.prove.guards import GUARDS, take_out
 from tests.prove.oracle import Harm
 from tests.prove.storm import Weather
 from tests.prove.storm import storm as ride
@@ -55,9 +57,18 @@ async def storm(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]
     return result, findings.is_good and not log.given_up
 
 
+async def guards(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
+    """The guards of the invariants taken out one by one: a test must fail without each."""
+    taken_out = await asyncio.to_thread(take_out, GUARDS, place.say)
+    missed = [f"{one.guard.invariant} {one.guard.says}: {test}" for one in taken_out for test in one.missed]
+    tests = sum(len(one.guard.tests) for one in taken_out)
+    return {"proof": "guards", "guards": len(GUARDS), "tests": tests, "missed": missed}, not missed
+
+
 PROOFS: dict[str, Callable[[Bench, argparse.Namespace], Awaitable[tuple[Result, bool]]]] = {
     "fuzz": fuzz,
     "storm": storm,
+    "guards": guards,
 }
 
 

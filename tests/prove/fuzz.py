@@ -47,8 +47,12 @@ async def fuzz_seed(database: Database, seed: str, claims: int, say: Say) -> Fuz
     oracle = Oracle(LEASE)
     await _run(database, seed, claims, oracle, say)
     history = await read_history(database)
-    replays, cancels = sum(one.is_replay for one in history), sum(one.became == "CANCELLED" for one in history)
-    say(f"seed {seed}: verdicts {dict(oracle.acts)}, {replays} replays, {cancels} cancels; judging")
+    others = {
+        "replays": sum(one.is_replay for one in history),
+        "cancels": sum(one.became == "CANCELLED" for one in history),
+        "bounces": sum(one.became_reason == "bounced" for one in history),
+    }
+    say(f"seed {seed}: verdicts {dict(oracle.acts)}, {others}; judging")
     harm = oracle.judge(history, await _final(database))
     for mistake in (mistakes := await ledger_mistakes(database)):
         say(f"seed {seed}: the ledger and the tables differ: {mistake}")

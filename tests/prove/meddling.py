@@ -1,4 +1,4 @@
-"""Everybody else who touches jobs while workers have them: who creates, enters, cancels, replays and expires them."""
+"""Everybody else who touches jobs meanwhile: who creates, enters, cancels, replays, expires and bounces them."""
 
 import asyncio
 import random
@@ -18,6 +18,7 @@ from shared.store.expiry import expire_locked, lock_expired
 from shared.store.inbox_delivery import enter_due, enter_siblings
 from shared.store.job_lists import JobKey
 from shared.store.outgoing import NewJob
+from shared.store.receipts import NewReceipt, ReceiptSource, apply_ripe, keep_if_new
 from shared.store.replay import ReplayOptions, replay_if_failed
 from shared.store.routing import End, finish_if_queued
 from tests.factories import accept_events, create_jobs, new_event, new_job
@@ -33,6 +34,7 @@ SHORT_LIVED = 0.06
 HOLDING = 0.2
 WITH_ENTRY = 0.5
 REPLAYS_AT_ONCE = 6
+RECEIPTS_AT_ONCE = 100
 FAILED = """
 SELECT job_id, channel, reason
 FROM outgoing
@@ -107,10 +109,10 @@ class Meddler:
         self._rng = rng
 
     async def meddle(self, stop: asyncio.Event) -> None:
-        """Enter, cancel, replay and expire in turns, until ``stop`` is set."""
+        """Enter, cancel, replay, expire and bounce in turns, until ``stop`` is set."""
         while not stop.is_set():
             async with self._database.hot() as pg, pg.transaction():
-                await self._rng.choice((self._enter, self._cancel, self._replay, self._expire))(pg)
+                await self._rng.choice((self._enter, self._cancel, self._replay, self._expire, self._bounce))(pg)
             await asyncio.sleep(0.01)
 
     def _some(self, count: int) -> list[EventId]:
@@ -135,3 +137,20 @@ class Meddler:
     async def _expire(self, pg: HotConnection) -> None:
         channel = self._rng.choice((Channel.EMAIL, Channel.INAPP))
         await expire_locked(pg, channel, await lock_expired(pg, channel, EVENTS_AT_ONCE))
+
+    async def _bounce(self, pg: HotConnection) -> None:
+        for event_id in self._some(2):
+            report = f"report-{self._rng.getrandbits(64)}"
+            await keep_if_new(
+                pg,
+                NewReceipt(
+                    event_id,
+                    ReceiptSource.WEBHOOK,
+                    report,
+                    "bob@example.com",
+                    "permanent-message",
+                    code=None,
+                    detail="",
+                ),
+            )
+        await apply_ripe(pg, RECEIPTS_AT_ONCE)

@@ -129,8 +129,10 @@ class Oracle:
             else:
                 harm.robbed += 1
         harm.double_claims = len(doubled)
-        harm.unflagged = sum(count - 1 for count in self._unflagged.values() if count > 1)
-        harm.sent_lost = sum(_is_lost(*final[job_id]) for job_id in self._delivered)
+        # What came back and was replayed is sent again on purpose, and may end otherwise.
+        back = {change.job_id for change in history if change.became_reason == "bounced"}
+        harm.unflagged = sum(n - 1 for job_id, n in self._unflagged.items() if n > 1 and job_id not in back)
+        harm.sent_lost = sum(final[job_id][0] != "SENT" for job_id in self._delivered - back)
         harm.unfinished = sum(status == "PENDING" for status, _ in final.values())
         return harm
 
@@ -142,7 +144,3 @@ class Oracle:
             return
         wins_late = report.status is JobStatus.SENT and change.was != "SENT" and change.was_reason != "bounced"
         harm.stale_applied += not (wins_late and change.became == "SENT")
-
-
-def _is_lost(status: str, reason: str) -> bool:
-    return status != "SENT" and reason != "bounced"
