@@ -2,7 +2,8 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from types import MappingProxyType
 
 from shared.ids import ScopeId
@@ -12,6 +13,9 @@ from shared.store.claim import LaneKey
 NOBODY: Mapping[ScopeId, int] = MappingProxyType({})
 LANE_PARTS = {Lane.TRANSACTIONAL: 14, Lane.TRANSACTIONAL_RETRY: 3, Lane.BULK: 2, Lane.BULK_RETRY: 1}
 """Of twenty slots dealt while every lane waits, how many go to each."""
+OWED_EVERY = 7
+"""Of so many deals, one begins with a lane that is not chosen by its part, each in turn: where a scope has room for one
+job only, another of its lanes might always come first."""
 
 
 def any_number(_scope_id: ScopeId) -> int:
@@ -31,6 +35,8 @@ class Dealer:
         self._kept = max(1, slots // 10)
         self._waiting: dict[Lane, dict[ScopeId, None]] = {lane: {} for lane in Lane}
         self._credit = dict.fromkeys(Lane, 0)
+        self._deals = 0
+        self._owed_in = 0
 
     def __bool__(self) -> bool:
         """Whether any lane waits."""
@@ -56,52 +62,95 @@ class Dealer:
 
         ``busy`` says how many slots a scope holds, ``most_of`` how many it may be given now (0: it is paused).
         """
-        room = self._room(busy, most_of)
+        self._deals += 1
+        ceiling = self._ceiling(most_of)
+        room = _Room(lambda scope_id: min(most_of(scope_id), ceiling - busy.get(scope_id, 0)))
         quotas: dict[LaneKey, int] = {}
         self._draw(room, free - self._kept, quotas)
-        holders = {scope_id for scope_id, _ in quotas}
-        newcomers = {s: min(left, 1) for s, left in room.items() if not busy.get(s) and s not in holders}
-        self._draw(newcomers, free - sum(quotas.values()), quotas)
-        self._end_turns(quotas)
+        holders = {scope_id for scope_id, _ in quotas} | busy.keys()
+        first = _Room(lambda scope_id: 0 if scope_id in holders else min(room.of(scope_id), 1))
+        self._draw(first, free - sum(quotas.values()), quotas)
+        for key in quotas:
+            self.remove(key)
+            self.add(key)
         return quotas
 
-    def _room(self, busy: Mapping[ScopeId, int], most_of: Callable[[ScopeId], int]) -> dict[ScopeId, int]:
-        scope_ids = {scope_id for scopes in self._waiting.values() for scope_id in scopes}
-        most = {scope_id: limit for scope_id in scope_ids if (limit := most_of(scope_id)) > 0}
-        ceiling = max(1, self._slots // 2) if len(most) > 1 else self._slots
-        return {scope_id: min(limit, ceiling - busy.get(scope_id, 0)) for scope_id, limit in most.items()}
+    def _ceiling(self, most_of: Callable[[ScopeId], int]) -> int:
+        """How many slots one scope may hold: half of them while another may have some, too."""
+        allowed: set[ScopeId] = set()
+        for scope_id in chain.from_iterable(self._waiting.values()):
+            if scope_id not in allowed and most_of(scope_id) > 0:
+                allowed.add(scope_id)
+                if len(allowed) > 1:
+                    return max(1, self._slots // 2)
+        return self._slots
 
-    def _draw(self, room: dict[ScopeId, int], count: int, quotas: dict[LaneKey, int]) -> None:
-        """Deal up to ``count`` slots one by one as far as ``room`` goes; who got the last is last in ``quotas``."""
+    def _draw(self, room: "_Room", count: int, quotas: dict[LaneKey, int]) -> None:
+        """Deal ``count`` slots as far as there is room; who was given the last one is last in ``quotas``."""
+        # No more scopes than slots can have one.
         queues = {
-            lane: deque(scope_id for scope_id in scopes if room.get(scope_id, 0) > 0)
+            lane: deque(islice((scope_id for scope_id in scopes if room.of(scope_id) > 0), max(0, count)))
             for lane, scopes in self._waiting.items()
         }
-        for _ in range(count):
-            lane = self._next_lane(queues, room)
-            if lane is None:
+        while count > 0:
+            for queue in queues.values():
+                while queue and room.of(queue[0]) <= 0:
+                    queue.popleft()
+            lanes = [lane for lane, queue in queues.items() if queue]
+            if not lanes:
                 return
-            scope_id = queues[lane].popleft()
-            queues[lane].append(scope_id)
-            room[scope_id] -= 1
-            quotas[scope_id, lane] = quotas.pop((scope_id, lane), 0) + 1
+            for lane, part in self._split(count, lanes).items():
+                count -= _fill(lane, queues[lane], part, room, quotas)
 
-    def _next_lane(self, queues: Mapping[Lane, deque[ScopeId]], room: Mapping[ScopeId, int]) -> Lane | None:
-        for queue in queues.values():
-            while queue and room[queue[0]] <= 0:
-                queue.popleft()
-        lanes = [lane for lane, queue in queues.items() if queue]
-        if not lanes:
-            return None
-        # Who waited longest for its part is next: smooth weighted round robin. Credits outlive the deal, so that a
-        # lane's part is kept however few slots a deal has.
+    def _split(self, count: int, lanes: list[Lane]) -> dict[Lane, int]:
+        """What to deal next of ``count`` slots: all lanes their parts, as often as it goes, or one.
+
+        Credits (smooth weighted round robin) outlive the deal: a lane has its part however few slots a deal has.
+        """
+        if self._deals % OWED_EVERY == 0 and self._owed_in != self._deals:
+            self._owed_in = self._deals
+            return {lanes[self._deals // OWED_EVERY % len(lanes)]: 1}
+        total = sum(LANE_PARTS[lane] for lane in lanes)
+        if count >= total:
+            return {lane: count // total * LANE_PARTS[lane] for lane in lanes}
         for lane in lanes:
             self._credit[lane] += LANE_PARTS[lane]
         chosen = max(lanes, key=self._credit.__getitem__)
-        self._credit[chosen] -= sum(LANE_PARTS[lane] for lane in lanes)
-        return chosen
+        self._credit[chosen] -= total
+        return {chosen: 1}
 
-    def _end_turns(self, served: Iterable[LaneKey]) -> None:
-        for key in served:
-            self.remove(key)
-            self.add(key)
+
+class _Room:
+    """How many more slots each scope may be given; measured for those only whose turn may come."""
+
+    def __init__(self, measure: Callable[[ScopeId], int]) -> None:
+        self._measure = measure
+        self._left: dict[ScopeId, int] = {}
+
+    def of(self, scope_id: ScopeId) -> int:
+        """How many are left for the scope."""
+        left = self._left.get(scope_id)
+        if left is None:
+            left = self._left[scope_id] = self._measure(scope_id)
+        return left
+
+    def take(self, scope_id: ScopeId, count: int) -> None:
+        """Have ``count`` fewer left."""
+        self._left[scope_id] = self.of(scope_id) - count
+
+
+def _fill(lane: Lane, queue: deque[ScopeId], part: int, room: _Room, quotas: dict[LaneKey, int]) -> int:
+    """How many of ``part`` slots were dealt to the lane of the scopes in ``queue``, equally as far as there is room."""
+    left = part
+    while left and queue:
+        each = max(1, left // len(queue))
+        for _ in range(min(left, len(queue))):
+            scope_id = queue.popleft()
+            given = min(each, room.of(scope_id), left)
+            if given > 0:
+                room.take(scope_id, given)
+                quotas[scope_id, lane] = quotas.pop((scope_id, lane), 0) + given
+                left -= given
+            if room.of(scope_id) > 0:
+                queue.append(scope_id)
+    return part - left

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.delivery.dealing import LANE_PARTS, Dealer
+from shared.delivery.dealing import LANE_PARTS, OWED_EVERY, Dealer
 from shared.ids import ScopeId
 from shared.job import Lane
 from shared.store.claim import LaneKey
@@ -33,6 +33,7 @@ def by_scope(quotas: dict[LaneKey, int]) -> Counter[ScopeId]:
     return counts
 
 
+@settings(deadline=None)
 @given(keys, busy_scopes, limits, st.integers(1, 120), st.integers(0, 120))
 def test_no_deal_breaks_a_rule(
     waiting: set[LaneKey], busy: dict[ScopeId, int], limit: dict[ScopeId, int], slots: int, spare: int
@@ -56,6 +57,7 @@ def test_no_deal_breaks_a_rule(
     assert firsts == len(idle) or sum(counts.values()) == free, "a scope that holds none goes without only at the end"
 
 
+@settings(deadline=None)
 @given(keys, st.integers(1, 120))
 def test_every_slot_but_the_kept_ones_is_dealt_while_scopes_have_room(waiting: set[LaneKey], slots: int) -> None:
     scopes = {scope_id for scope_id, _ in waiting}
@@ -64,13 +66,14 @@ def test_every_slot_but_the_kept_ones_is_dealt_while_scopes_have_room(waiting: s
     assert dealt >= min(slots - max(1, slots // 10), room)
 
 
+@settings(deadline=None)
 @given(keys.filter(bool), st.integers(1, 3), st.booleans())
 def test_no_lane_starves_however_few_slots_come_free(waiting: set[LaneKey], free: int, is_saturated: bool) -> None:
     deals = dealer(40, waiting)
     # With something in flight everywhere no slot is a newcomer's; otherwise all of these are.
     busy = {scope_id: 1 for scope_id, _ in waiting} if is_saturated else {}
     got: Counter[LaneKey] = Counter()
-    for _ in range(len(waiting) * sum(LANE_PARTS.values())):
+    for _ in range(2 * OWED_EVERY * len(Lane) * len(waiting)):
         got.update(deals.deal(free + 4 * is_saturated, busy))
     assert set(got) == waiting
 
