@@ -22,6 +22,7 @@ from tests.factories import claim_jobs, scoped_tenant, until
 from tests.fakes.fcm import Wait
 from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.pushing import CONTENT, Pushing, push_job, pushing_on, service
+from tests.fakes.tenants import OneTenant
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_the_entry_is_there_while_firebase_has_not_answered_yet(pushing: P
 
 async def test_both_services_at_once_write_each_entry_once(pushing: Pushing, database: Database) -> None:
     await pushing.phone("a")
-    writer, stop = InboxWriter(database), asyncio.Event()
+    writer, stop = InboxWriter(database, OneTenant()), asyncio.Event()
     writing = asyncio.create_task(writer.run(stop))
     async with service(pushing):
         for _ in range(40):
