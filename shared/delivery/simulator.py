@@ -11,7 +11,7 @@ DOMAIN = "simulator.waybill.test"
 
 _BY_LOCAL_PART: dict[str, Verdict] = {
     "delivered": Delivered("simulated"),
-    # There are no receipts yet that could bring it back later.
+    # Refused at once and not suppressed, so that a test can be run as often as one likes.
     "bounce": Rejected(code="550", error="5.1.1 simulated: no such user"),
     "defer": Deferred(code="451", error="4.7.1 simulated: not now"),
     "timeout-after-data": NoVerdict(handed_over=True, code="timeout", error="simulated: no answer to the final dot"),
