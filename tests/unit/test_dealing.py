@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.delivery.dealing import LANE_PARTS, OWED_EVERY, Dealer
@@ -66,8 +66,18 @@ def test_every_slot_but_the_kept_ones_is_dealt_while_scopes_have_room(waiting: s
     assert dealt >= min(slots - max(1, slots // 10), room)
 
 
+ALWAYS_LAST = {
+    *((A, lane) for lane in Lane),
+    *((B, lane) for lane in Lane if lane is not Lane.BULK),
+    *((ScopeId(number), FRESH) for number in (3, 4, 5, 6, 7)),
+    (ScopeId(4), Lane.BULK),
+}
+"""By its parts alone one of these lanes always comes after its scope got its one slot in another."""
+
+
 @settings(deadline=None)
 @given(keys.filter(bool), st.integers(1, 3), st.booleans())
+@example(waiting=ALWAYS_LAST, free=2, is_saturated=False)
 def test_no_lane_starves_however_few_slots_come_free(waiting: set[LaneKey], free: int, is_saturated: bool) -> None:
     deals = dealer(40, waiting)
     # With something in flight everywhere no slot is a newcomer's; otherwise all of these are.
@@ -96,6 +106,17 @@ def test_lower_lanes_go_first_and_each_has_its_part() -> None:
     }
     first = dealer(1_000, waiting)
     assert set(first.deal(1)) == {(ScopeId(10), FRESH)}
+
+
+def test_lanes_have_their_parts_when_slots_come_free_one_by_one() -> None:
+    deals = dealer(40, {(ScopeId(10 + lane), lane) for lane in Lane})
+    got: Counter[Lane] = Counter()
+    for _ in range(1_400):
+        ((_, lane),) = deals.deal(5, {ScopeId(10 + lane): 1 for lane in Lane})
+        got[lane] += 1
+    by_turn = got.total() / OWED_EVERY / len(Lane)
+    by_part = (got.total() - got.total() / OWED_EVERY) / sum(LANE_PARTS.values())
+    assert got == {lane: pytest.approx(by_turn + part * by_part, abs=3) for lane, part in LANE_PARTS.items()}
 
 
 def test_a_flood_leaves_room_for_whoever_comes_next() -> None:
