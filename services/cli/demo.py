@@ -8,7 +8,7 @@ from services.cli.exits import CommandFailed
 from services.cli.home import ROOT
 from services.cli.kept import TenantKeys
 from services.cli.key import issue_key, subscriber_token
-from services.cli.sender import vapid_key
+from services.cli.sender import make_vapid_key_if_missing
 from shared.keys import Permission, hash_key
 from shared.sealing import Sealer
 from shared.store.database import Database
@@ -73,7 +73,7 @@ async def register_phone(database: Database) -> None:
 async def make_vapid_keys(database: Database, sealer: Sealer) -> None:
     """Have every tenant that pushes reach browsers too."""
     for tenant in RINGING:
-        await vapid_key(database, sealer, tenant)
+        await make_vapid_key_if_missing(database, sealer, tenant)
 
 
 def example_event() -> dict[str, Any]:

@@ -5,6 +5,7 @@ import asyncio
 from services.cli.exits import CommandFailed, show
 from services.cli.key import read_settings
 from services.cli.store import open_store
+from shared.ids import TenantId
 from shared.sealing import Sealer
 from shared.store.database import Database
 from shared.store.sender_secrets import VAPID, bound_to, find_secret, put_secret_if_missing
@@ -26,7 +27,17 @@ def vapid(tenant: str, *, as_json: bool) -> None:
 
 
 async def vapid_key(database: Database, sealer: Sealer, tenant: str) -> tuple[VapidKey, bool]:
-    """The tenant's key pair, and whether it was made just now. CommandFailed when there is no such tenant.
+    """The tenant's key pair, and whether it was made just now. CommandFailed when there is no such tenant."""
+    tenant_id, made = await make_vapid_key_if_missing(database, sealer, tenant)
+    async with database.hot() as pg:
+        sealed = await find_secret(pg, tenant_id, VAPID)
+    if sealed is None:
+        raise CommandFailed(f"somebody took the VAPID key of {tenant} away again: ask once more")
+    return parse_vapid_key(sealer.open(sealed, bound_to(tenant_id, VAPID))), made
+
+
+async def make_vapid_key_if_missing(database: Database, sealer: Sealer, tenant: str) -> tuple[TenantId, bool]:
+    """The tenant, and whether a key pair was made for it. CommandFailed when there is no such tenant.
 
     One that is there stays, whoever made it: every browser that subscribed did so with it.
     """
@@ -34,9 +45,5 @@ async def vapid_key(database: Database, sealer: Sealer, tenant: str) -> tuple[Va
         found = await find_tenant(connection, tenant)
         if found is None:
             raise CommandFailed(f"there is no tenant {tenant}: `waybill apply` its file first")
-        bound = bound_to(found.tenant_id, VAPID)
-        sealed = sealer.seal(new_vapid_key().secret, bound)
-        made = await put_secret_if_missing(connection, found.tenant_id, VAPID, sealed)
-    async with database.hot() as pg:
-        kept = await find_secret(pg, found.tenant_id, VAPID)
-    return parse_vapid_key(sealer.open(kept or sealed, bound)), made
+        sealed = sealer.seal(new_vapid_key().secret, bound_to(found.tenant_id, VAPID))
+        return found.tenant_id, await put_secret_if_missing(connection, found.tenant_id, VAPID, sealed)

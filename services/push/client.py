@@ -58,10 +58,7 @@ class Client:
             raise httpx.ConnectError("no access token", request=request) from exc
         except NoReply as exc:
             exchange.verdict = NoVerdict(handed_over=exc.connected, code=exc.code, error=exc.error)
-            kind = (
-                httpx.ReadTimeout if exc.code == "timeout" else httpx.ReadError if exc.connected else httpx.ConnectError
-            )
-            raise kind(exc.error, request=request) from exc
+            raise _httpx_error(exc, request) from exc
         if blames_access_token(reply):
             self._access.forget(bearer)
         exchange.verdict = judge(reply)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-LONGEST_WAIT = timedelta(seconds=10**7)
+LONGEST_WAIT_SECONDS = 10**7
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Reply:
         """What the header says, in seconds or as an HTTP date; None where there is neither."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
-            return min(timedelta(seconds=min(int(text[:12]), 10**7)), LONGEST_WAIT)
+            return timedelta(seconds=min(int(text[:12]), LONGEST_WAIT_SECONDS))
         try:
             return max(parsedate_to_datetime(text) - datetime.now(UTC), timedelta())
         except (ValueError, TypeError):

@@ -101,7 +101,7 @@ def _vapid_key_problem(secret: bytes) -> str | None:
 KINDS = (
     Kind(RELAY, ("senders", "email", "relay", "url"), _relay_of, _relay_problem),
     Kind(FCM, ("senders", "push", "fcm", "service_account"), _account_of, _account_problem),
-    # Every browser that subscribed did so with it, and may have been made here: no file names that one.
+    # Every browser subscribed with it, and it may have been made here, where no file names it.
     Kind(VAPID, ("senders", "push", "webpush", "vapid_key"), _vapid_key_of, _vapid_key_problem, stays=True),
 )
 
