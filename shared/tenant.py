@@ -153,12 +153,16 @@ class OwnRelay:
 
 @dataclass(frozen=True, slots=True)
 class EmailSender:
-    """Who a tenant's mail is from. ``relay`` None: it goes out through the platform's."""
+    """Who a tenant's mail is from. ``relay`` None: it goes out through the platform's.
+
+    ``per_second``: how many mails a second one process hands over at most; None: as many as it can.
+    """
 
     address: str
     name: str | None = None
     reply_to: str | None = None
     relay: OwnRelay | None = None
+    per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

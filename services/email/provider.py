@@ -5,6 +5,7 @@ import contextlib
 import ssl
 from datetime import timedelta
 
+from services.email.cap import Cap
 from services.email.relays import Relays
 from services.email.returnpath import ReturnPaths
 from services.email.smtp import SmtpProvider
@@ -22,6 +23,9 @@ from shared.verdict import NoVerdict, SenderBlocked, Verdict
 OF_THE_STORE = 0.2
 """The share of an attempt within which it must be known which relay to take, where that is less than LONGEST_LOOK."""
 LONGEST_LOOK = timedelta(seconds=2)
+OF_THE_CAP = 0.1
+"""The share of an attempt that may be spent waiting for the sender's turn, where that is less than LONGEST_WAIT."""
+LONGEST_WAIT = 1.0
 
 
 class EmailProvider:
@@ -47,6 +51,7 @@ class EmailProvider:
         self._suppressions = suppressions
         self._return_paths = return_paths
         self._links = links
+        self._cap = Cap(min(attempt_timeout.total_seconds() * OF_THE_CAP, LONGEST_WAIT))
         self._pool_size = pool_size
         self._attempt_timeout = attempt_timeout
         # One for all: reading the authorities takes tens of milliseconds.
@@ -57,6 +62,8 @@ class EmailProvider:
     async def send(self, parcel: Parcel) -> Verdict | Folded | Held:
         """What became of one attempt to hand the mail to the tenant's relay; over before it if nobody may get it."""
         began = asyncio.get_running_loop().time()
+        if (over := await self._keep_to_the_cap(parcel)) is not None:
+            return over
         try:
             if await self._is_suppressed(parcel):
                 return Folded(Ended(JobStatus.SKIPPED, JobReason.SUPPRESSED), (), delivered_any=False)
@@ -85,6 +92,17 @@ class EmailProvider:
             await provider.close()
         self._by_relay.clear()
         self._relay_of.clear()
+
+    async def _keep_to_the_cap(self, parcel: Parcel) -> Held | None:
+        """None once a mail of this sender may go, which may take a moment."""
+        sender = parcel.tenant.tenant.senders.email
+        if sender is None or sender.per_second is None:
+            return None
+        place = self._cap.take(f"{parcel.tenant.tenant_id} {sender.address}", sender.per_second)
+        if isinstance(place, Held):
+            return place
+        await asyncio.sleep(place)
+        return None
 
     async def _is_suppressed(self, parcel: Parcel) -> bool:
         if self._suppressions is None or not isinstance(parcel.content, EmailContent):

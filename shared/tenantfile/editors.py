@@ -8,6 +8,7 @@ from typing import Any, get_args
 from shared.channel import BUILT_CHANNELS
 from shared.content import Urgency
 from shared.retry import OnUnknown
+from shared.tenantfile.senders import LEAST_PER_SECOND, MOST_PER_SECOND
 from shared.tenantfile.terms import LANES
 
 Schema = dict[str, Any]
@@ -57,6 +58,7 @@ def _senders() -> Schema:
         "from": {**TEXT, "description": "Say Campus <hello@campus.example>."},
         "reply_to": TEXT,
         "relay": _object({"url": reference}, "url"),
+        "per_second": {"type": "number", "minimum": LEAST_PER_SECOND, "maximum": MOST_PER_SECOND},
     }
     webpush = _object({"contact": {**TEXT, "description": "Say mailto:ops@campus.example."}, "vapid_key": reference})
     return _object({"email": _object(email, "from"), "push": _object({"fcm": fcm, "webpush": webpush})})

@@ -8,6 +8,7 @@ from shared.tenantfile.credentials import read_reference
 from shared.tenantfile.later import LATER_EMAIL_SENDER
 from shared.tenantfile.section import Section
 
+LEAST_PER_SECOND, MOST_PER_SECOND = 0.01, 10_000
 _WEBSITE = re.compile(r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]+)?(/[!-~]*)?", re.IGNORECASE)
 _MAILBOX = re.compile(r"(?P<name>[^<>]*)<(?P<address>[^<>]*)>")
 
@@ -29,6 +30,7 @@ def _read_email_sender(section: Section) -> EmailSender | None:
     reply_to = section.text("reply_to")
     relay = section.section("relay")
     url = None if relay is None else read_reference(relay, "url")
+    per_second = section.number("per_second", LEAST_PER_SECOND, MOST_PER_SECOND, whole=False)
     if relay is not None:
         relay.close()
     section.close()
@@ -42,7 +44,8 @@ def _read_email_sender(section: Section) -> EmailSender | None:
     if problem := address_problem(address.strip()):
         report.add(entries["from"].place, f"the address {problem}; write it like Campus <hello@campus.example>")
     own_relay = None if url is None else OwnRelay(url)
-    return EmailSender(address.strip(), " ".join(name.strip().strip('"').split()) or None, reply_to, own_relay)
+    shown = " ".join(name.strip().strip('"').split()) or None
+    return EmailSender(address.strip(), shown, reply_to, own_relay, per_second)
 
 
 def _read_push_sender(section: Section) -> PushSender:

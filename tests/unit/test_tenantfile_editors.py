@@ -30,7 +30,7 @@ retention: {events: 90d}
 defaults: {retry: {attempts: 3}}
 categories: {news: {title: News}}
 senders:
-  email: {from: a@acme.example, relay: {url: {env: A}}}
+  email: {from: a@acme.example, relay: {url: {env: A}}, per_second: 5}
   push: {fcm: {service_account: {file: a}}}
 """
 )

@@ -27,6 +27,11 @@ def test_credentials_are_kept_as_references() -> None:
     assert senders.push == PushSender(FcmProject(Reference(file="secrets/acme.json")))
 
 
+def test_a_sender_may_have_a_cap() -> None:
+    file = HEAD + "senders: {email: {from: a@b.example, per_second: 2.5}}\nevent_types: {}\n"
+    assert read_file(file).senders.email == EmailSender("a@b.example", per_second=2.5)
+
+
 @pytest.mark.parametrize(
     ("url", "what"),
     [
@@ -49,6 +54,7 @@ def test_a_reference_that_is_none_is_refused_and_never_repeated(url: str, what: 
     ("senders", "what"),
     [
         ("{email: {from: a@b.example, relay: {}}}", "senders.email.relay: url is missing"),
+        ("{email: {from: a@b.example, per_second: 0}}", "senders.email.per_second: must be a number from 0.01"),
         ("{email: {from: a@b.example, rely: {}}}", "senders.email.rely: unknown key rely, did you mean relay?"),
         ("{psh: {}}", "senders.psh: unknown key psh, did you mean push?"),
         ("{push: {}}", "senders.push: needs fcm"),
