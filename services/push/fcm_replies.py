@@ -70,7 +70,7 @@ def judge(reply: Reply) -> Verdict:
     if reply.status == 413:
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=error)
     # A page under 403 is a firewall's or a front end's: FCM itself answers in JSON.
-    refused = reply.status == 401 or (reply.status == 403 and not reply.is_page)
+    refused = reply.status == 401 or (reply.status in (402, 403) and not reply.is_page)
     if refused and (said is None or not said.words & _TOO_MANY):
         return SenderBlocked("sender", code, error)
     if said is None or not 400 <= reply.status <= 499 or reply.status == 408:

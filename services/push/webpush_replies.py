@@ -19,7 +19,8 @@ _OUR_KEY = re.compile(
 )
 _TOO_LARGE = re.compile(r"too (?:big|large|long)|toolarge|exceed\w* .{0,40}(?:size|bytes|limit)", re.IGNORECASE)
 _TOO_MANY = re.compile(r"too ?many|rate.?limit|quota|throttl|slow down", re.IGNORECASE)
-_GOOGLES_404 = re.compile(rb"Error 404 \(Not Found\)!!1", re.IGNORECASE)
+_GOOGLES_PAGE = re.compile(rb"<H2>Error \d{3}</H2>|Error 404 \(Not Found\)!!1")
+"""Google's push service answers in pages as well, of two makes."""
 _WRONG_PATH = ("BadPath", "MethodNotAllowed")
 """Apple's words for an address that none of its subscriptions can have: our doing, whatever the status."""
 _ERRNO_OUR_KEY = (108, 109)
@@ -36,9 +37,9 @@ def judge_webpush(reply: Reply) -> Verdict:
     if reply.status in (406, 429):
         # 406 is Microsoft's word for too many.
         return Deferred(reply.retry_after, code, said)
-    if reply.status in (401, 403) and not _is_strangers_page(reply, said):
+    if reply.status in (401, 402, 403) and not _is_strangers_page(reply, said):
         return Deferred(reply.retry_after, code, said) if _TOO_MANY.search(said) else _our_key(code, said)
-    if not 400 <= reply.status <= 499 or reply.status in (401, 403, 407, 408, 421, 425):
+    if not 400 <= reply.status <= 499 or reply.status in (401, 402, 403, 407, 408, 421, 425):
         # No redirect is followed, and whatever is down will come back: the subscription stays.
         return NoVerdict(handed_over=False, code=code, error=said, refused=True)
     if reply.status == 413:
@@ -51,11 +52,20 @@ def _judge_success(reply: Reply) -> Verdict:
     if status != "received":
         # Taken by the front door and thrown away behind it: throttled, or dropped for a device that is off.
         return Deferred(reply.retry_after, f"WNS {status}"[:64])
-    fields = reply.fields
-    if reply.status > 202 or reply.is_page or fields.get("errno") or fields.get("error") or fields.get("reason"):
+    if reply.status > 202 or reply.is_page or _contradicts_itself(reply):
         # Somebody said yes, but no push service that we know: it may have been taken all the same.
         return NoVerdict(handed_over=True, code=f"HTTP {reply.status}", error="no push service answers so")
     return Delivered(provider_id=reply.headers.get("location"), code=str(reply.status))
+
+
+def _contradicts_itself(reply: Reply) -> bool:
+    """Whether the body of a success speaks of none, or (under 200, which anybody says) of something else entirely."""
+    fields = reply.fields
+    if not fields:
+        return reply.status == 200 and bool(reply.text)
+    code = fields.get("code")
+    failed = fields.get("success") is False or (isinstance(code, int) and code >= 400)
+    return failed or any(fields.get(name) for name in ("errno", "error", "reason"))
 
 
 def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
@@ -73,22 +83,22 @@ def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
     if _TOO_MANY.search(said) or reply.status == 412:
         # 412: Microsoft's device is off, and the message was not kept for it.
         return Deferred(reply.retry_after, code, said)
-    if reply.is_page:
-        # A proxy's page: nothing is said of message or subscription.
+    if _is_strangers_page(reply, said):
+        # Nothing is said of message or subscription.
         return NoVerdict(handed_over=False, code=code, error=said, refused=True)
     return Rejected(code=code, error=said)
 
 
 def _judge_gone(reply: Reply, code: str, said: str) -> Verdict:
-    if reply.status == 404 and reply.is_page and not _GOOGLES_404.search(reply.body):
-        # The page of somebody in between, who knows no subscriptions.
+    if reply.status == 404 and _is_strangers_page(reply, said):
+        # Somebody in between, who knows no subscriptions.
         return NoVerdict(handed_over=False, code=code, error=said, refused=True)
     return Rejected(target_dead=True, code=code, error=said)
 
 
 def _is_strangers_page(reply: Reply, said: str) -> bool:
-    """Whether a proxy or a firewall refuses, and not the push service: its page says nothing of any key."""
-    return reply.status == 403 and reply.is_page and not _OUR_KEY.search(said)
+    """Whether a proxy or a firewall answered, and not the push service: with a page that says nothing of any key."""
+    return reply.is_page and not _GOOGLES_PAGE.search(reply.body) and not _OUR_KEY.search(said)
 
 
 def _our_key(code: str, said: str) -> SenderBlocked:

@@ -12,6 +12,7 @@ from shared.job import JobReason
 from shared.verdict import Deferred, NoVerdict, Rejected
 
 NGINX = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center><hr>nginx</body></html>"
+GOOGLES = "<HTML>\n<HEAD>\n<TITLE>{0}</TITLE>\n</HEAD>\n<BODY>\n<H1>{0}</H1>\n<H2>Error {1}</H2>\n</BODY>\n</HTML>"
 GOOGLE = "<!DOCTYPE html><html lang=en><title>Error 404 (Not Found)!!1</title>"
 
 
@@ -41,6 +42,11 @@ def word(status: int | None, body: str = "", **headers: str) -> str:
         (200, NGINX.format("Sign in"), {}, "outage"),
         (200, mozilla(401, 109), {}, "outage"),
         (200, apple("InternalServerError"), {}, "outage"),
+        (200, "Please sign in to the network", {}, "outage"),
+        (200, '{"success": false}', {}, "outage"),
+        (200, '{"code": 503}', {}, "outage"),
+        (200, '{"id": "a", "success": true}', {}, "delivered"),
+        (201, "Created", {}, "delivered"),
         (204, "", {}, "outage"),
         (206, "", {}, "outage"),
         (301, "", {"location": "http://169.254.169.254/"}, "outage"),
@@ -71,6 +77,11 @@ def word(status: int | None, body: str = "", **headers: str) -> str:
         (403, "invalid JWT provided\n", {}, "tenant-config"),
         (400, "<HTML><HEAD><TITLE>UnauthorizedRegistration</TITLE></HEAD></HTML>", {}, "tenant-config"),
         (401, "", {}, "tenant-config"),
+        (401, NGINX.format("401 Authorization Required"), {}, "tenant-config"),
+        (403, GOOGLES.format("Forbidden", 403), {}, "tenant-config"),
+        (402, "", {}, "tenant-config"),
+        (400, GOOGLES.format("InvalidTokenFormat", 400), {}, "bad-payload"),
+        (404, GOOGLES.format("NotRegistered", 404), {}, "dead-token"),
         (403, "", {"X_WNS_Error_Description": "The cloud service is not authorized"}, "tenant-config"),
         (400, "", {"X_WNS_Error_Description": "Bad channel, or a wrong header"}, "bad-payload"),
         (400, mozilla(400, 110, "invalid crypto keys"), {}, "bad-payload"),
