@@ -26,6 +26,10 @@ class InappContent:
     data: dict[str, str] = field(default_factory=dict)
 
 
+UNSUBSCRIBE_PLACE = "<!--waybill:unsubscribe-->"
+"""Where in a mail's HTML its unsubscribe link goes: it is made at the attempt, if the mail has one at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmailContent:
     """One mail to one address. The sender is not here: it is resolved anew at every attempt.

@@ -6,11 +6,13 @@ from binascii import b2a_qp
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
+from html import escape
 from uuid import UUID
 
 from services.email.addresses import check_address
 from services.email.headers import mailbox_header, text_header, unsubscribe_headers
-from shared.content import EmailContent
+from shared.content import UNSUBSCRIBE_PLACE, EmailContent
+from shared.rendering.words import unsubscribe_word
 from shared.tenant import EmailSender
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -40,7 +42,7 @@ def build_message(
     """The mail from ``sender``; its Message-ID is made from ``stable_id`` and so the same at every attempt.
 
     What comes back goes to ``return_path``, or else to the sender's address. A POST to the link ``unsubscribe``
-    ends such mails.
+    ends such mails; people find it at the end of the text, and in the HTML where the layout has a place for it.
 
     Raises BadAddress for an address that cannot be used.
     """
@@ -67,9 +69,9 @@ def build_message(
     # No encoded part can contain "=_": quoted-printable has only digits after "=", base64 ends with it.
     body = (
         f"--{boundary}\r\n".encode(),
-        _part("plain", content.text),
+        _part("plain", _with_link(content, unsubscribe)),
         f"--{boundary}\r\n".encode(),
-        _part("html", content.html),
+        _part("html", content.html.replace(UNSUBSCRIBE_PLACE, _anchor(content, unsubscribe))),
         f"--{boundary}--\r\n".encode(),
     )
     whole = "".join(headers).encode("ascii") + b"".join(body)
@@ -79,6 +81,17 @@ def build_message(
 def message_id(sender: EmailSender, stable_id: UUID) -> str:
     """The Message-ID, angle brackets included."""
     return f"<{stable_id.hex}@{sender.address.rpartition('@')[2]}>"
+
+
+def _with_link(content: EmailContent, link: str | None) -> str:
+    return content.text if link is None else f"{content.text.rstrip()}\n\n{unsubscribe_word(content.locale)}: {link}\n"
+
+
+def _anchor(content: EmailContent, link: str | None) -> str:
+    if link is None:
+        return ""
+    # The colour of what is around it: a layout of the tenant's own may be of any.
+    return f'<a href="{escape(link)}" style="color:inherit;">{escape(unsubscribe_word(content.locale))}</a>'
 
 
 def _part(subtype: str, text: str) -> bytes:

@@ -8,32 +8,16 @@ from typing import Any
 
 from babel import Locale
 
-from shared.content import Link
+from shared.content import UNSUBSCRIBE_PLACE, Link
 from shared.rendering.bounds import Budget, Voice
 from shared.rendering.formats import find_locale
 from shared.rendering.kinds import Escaped, Kind
 from shared.rendering.liquid import render
 from shared.rendering.variables import TEXT, object_schema, own_schemas
+from shared.rendering.words import open_word
 
 _LAYOUT = (files("shared.rendering") / "layout.html").read_text("utf-8")
 _ENGLISH = Locale("en")
-
-_OPEN = {
-    "da": "Åbn",
-    "de": "Öffnen",
-    "en": "Open",
-    "es": "Abrir",
-    "fi": "Avaa",
-    "fr": "Ouvrir",
-    "it": "Apri",
-    "nl": "Openen",
-    "nb": "Åpne",
-    "pl": "Otwórz",
-    "pt": "Abrir",
-    "sv": "Öppna",
-    "tr": "Aç",
-    "uk": "Відкрити",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +52,7 @@ def lay_out(frame: Frame, template: str | None = None, around: Mapping[str, obje
         "sender_name": frame.sender_name,
         "website": frame.website,
         "host": None if frame.website is None else frame.website.removeprefix("https://").rstrip("/"),
+        "unsubscribe": Escaped(UNSUBSCRIBE_PLACE),
         "button": None if link is None else {"url": link.url, "label": link.label or open_word(frame.locale)},
     }
     given = {name: value for name, value in variables.items() if value is not None}
@@ -76,13 +61,8 @@ def lay_out(frame: Frame, template: str | None = None, around: Mapping[str, obje
 
 def layout_schema() -> dict[str, Any]:
     """The JSON Schema of what a layout can speak of, for the check of a tenant's own."""
-    always = ("locale", "direction", "subject", "content", "sender_name")
+    always = ("locale", "direction", "subject", "content", "sender_name", "unsubscribe")
     texts = dict.fromkeys((*always, "title", "preheader", "website", "host"), TEXT)
     own = own_schemas()
     button = object_schema({"url": TEXT, "label": TEXT}, required=["url", "label"])
     return object_schema({**texts, "button": button, **own}, required=[*always, *own])
-
-
-def open_word(locale: str) -> str:
-    """What a button says that was given no words, in the language of ``locale``; English where it is not known."""
-    return _OPEN.get(locale.replace("_", "-").split("-")[0].lower(), _OPEN["en"])

@@ -6,8 +6,9 @@ from shared.address import address_problem
 from shared.content import EmailContent, Link
 from shared.errors import RenderError
 from shared.rendering.kinds import Kind
-from shared.rendering.layout import Frame, lay_out, open_word
+from shared.rendering.layout import Frame, lay_out
 from shared.rendering.markdown import Markdown, clean_html
+from shared.rendering.words import open_word
 from shared.rendering.writer import Writer
 from shared.tenant import EmailRule, EventType
 

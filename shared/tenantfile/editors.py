@@ -37,7 +37,9 @@ def tenant_schema() -> Schema:
                 "timezone": TEXT,
                 "retention": _object({"events": DURATION, "content": DURATION}),
                 "senders": _senders(),
-                "email_layout": _source("A template with {{ content }} in it, around every mail."),
+                "email_layout": _source(
+                    "A template around every mail: {{ content }} in it, and {{ unsubscribe }} where that link goes."
+                ),
                 "categories": _named(_category()),
                 "defaults": _object(_options()),
                 "event_types": _named(_event_type()),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from services.email.addresses import BadAddress
 from services.email.headers import one_line
 from services.email.message import build_message
-from shared.content import EmailContent
+from shared.content import UNSUBSCRIBE_PLACE, EmailContent
 from shared.tenant import EmailSender
 
 STABLE_ID = UUID("0193a1b2c3d4700080000000000000f2")
@@ -183,3 +183,16 @@ def test_a_link_to_unsubscribe_stands_in_two_headers_that_are_never_folded() -> 
 @pytest.mark.parametrize("link", ["https://ä.example/", "https://waybill.example/" + "x" * 1_000, None])
 def test_a_link_that_no_header_takes_is_left_out(link: str | None) -> None:
     assert b"List-Unsubscribe" not in build_message(CONTENT, SENDER, STABLE_ID, NOW, unsubscribe=link).content
+
+
+def test_people_find_the_link_where_the_layout_has_a_place_for_it_and_at_the_end_of_the_text() -> None:
+    content = replace(CONTENT, html=f"<p>Text</p><i>{UNSUBSCRIBE_PLACE}</i>")
+    mail = build_message(content, SENDER, STABLE_ID, NOW, unsubscribe="https://w.example/u?a=1&b=2").content
+    assert _part(mail, "plain") == "Text\n\nAbbestellen: https://w.example/u?a=1&b=2\n"
+    anchor = '<a href="https://w.example/u?a=1&amp;b=2" style="color:inherit;">Abbestellen</a>'
+    assert _part(mail, "html") == f"<p>Text</p><i>{anchor}</i>"
+
+
+def test_without_a_link_nothing_is_left_of_its_place() -> None:
+    mail = build_message(replace(CONTENT, html=f"<p>Text</p>{UNSUBSCRIBE_PLACE}"), SENDER, STABLE_ID, NOW).content
+    assert (_part(mail, "plain"), _part(mail, "html")) == ("Text\n", "<p>Text</p>")

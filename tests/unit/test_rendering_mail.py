@@ -4,11 +4,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from shared.content import Link
+from shared.content import UNSUBSCRIBE_PLACE, Link
 from shared.errors import RenderError
 from shared.rendering.layout import Frame, lay_out
 from shared.rendering.links import absolute_link, app_link
 from shared.rendering.markdown import Markdown, clean_html
+from shared.rendering.words import open_word, unsubscribe_word
 
 SOURCE = """# Title
 
@@ -129,6 +130,15 @@ def test_the_layout_is_a_whole_document_that_fits_a_phone() -> None:
     assert "<h1" not in html and "<a href" not in html
     fixed = [attrs for _tag, attrs in tags if (attrs.get("width") or "").isdigit()]
     assert fixed == []
+
+
+def test_the_layout_has_one_place_for_the_unsubscribe_link() -> None:
+    assert lay_out(Frame("en", "s", "<p>x</p>", "Sender")).count(UNSUBSCRIBE_PLACE) == 1
+
+
+def test_words_of_our_own_are_in_the_language_of_the_mail() -> None:
+    assert [open_word(locale) for locale in ("de-AT", "pt_BR", "tlh")] == ["Öffnen", "Abrir", "Open"]
+    assert [unsubscribe_word(locale) for locale in ("de", "FR", "")] == ["Abbestellen", "Se désabonner", "Unsubscribe"]
 
 
 @pytest.mark.parametrize(

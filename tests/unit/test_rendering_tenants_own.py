@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.content import EmailContent, InappContent
+from shared.content import UNSUBSCRIBE_PLACE, EmailContent, InappContent
 from shared.errors import RenderError
 from shared.ids import ScopeId, TenantId, new_event_id
 from shared.job import JobReason
@@ -74,6 +74,12 @@ def test_the_tenants_own_layout_is_put_around_every_mail(tmp_path: Path) -> None
 def test_values_in_a_layout_of_ones_own_are_escaped_and_the_content_is_not() -> None:
     frame = Frame("en", "Tom & <Jerry>", "<p>content</p>", "Acme")
     assert lay_out(frame, "{{ subject }}{{ content }}") == "Tom &amp; &lt;Jerry&gt;<p>content</p>"
+
+
+def test_a_layout_of_ones_own_says_where_the_unsubscribe_link_goes() -> None:
+    assert lay_out(Frame("en", "s", "<p>content</p>", "Acme"), "{{ content }}{{ unsubscribe }}").endswith(
+        UNSUBSCRIBE_PLACE
+    )
 
 
 def test_a_layout_that_fails_says_that_it_was_the_layout() -> None:

@@ -1,0 +1,86 @@
+"""``python -m tests.looks FOLDER``: the shipped mails as people see them, on a phone, on a desk and in the dark.
+
+Writes each mail as HTML and plain text, and what a Chromium makes of it as PNG, for somebody to look at.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import default
+from pathlib import Path
+from uuid import uuid4
+
+from services.email.message import build_message
+from shared.content import EmailContent
+from shared.ids import ScopeId, TenantId, new_event_id
+from shared.recipient import Recipient
+from shared.rendering.decide import EventFacts, Planned, plan
+from shared.tenant import Mode, ScopedTenant
+from shared.tenantfile.check import check_file
+from tests.fakes.chromium import Page, chromium, find_chromium
+from tests.fakes.parcels import SENDER
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+LOOKS = ((390, "light"), (390, "dark"), (1000, "light"))
+"""Widths and colour schemes."""
+LOADED = "document.readyState === 'complete' && location.href === %r"
+
+
+def shipped_mails() -> Iterator[tuple[str, EmailContent]]:
+    """Every mail of the examples in every locale, under a name of its own."""
+    now = datetime.now(UTC)
+    for file in sorted(EXAMPLES.glob("*/*.yaml")):
+        tenant = check_file(file).tenant
+        for event_type in tenant.event_types.values():
+            for locale in tenant.locales:
+                recipient = event_type.to or Recipient("bob", "Bob", "bob@example.com", locale)
+                event = EventFacts(
+                    new_event_id(), event_type.id, recipient, event_type.example, now, now + timedelta(hours=24)
+                )
+                for entry in plan(ScopedTenant(ScopeId(1), TenantId(1), Mode.LIVE, 1, tenant), event):
+                    if isinstance(entry, Planned) and isinstance(entry.content, EmailContent):
+                        yield f"{tenant.key}-{event_type.id}-{locale}", entry.content
+
+
+def as_sent(mail: EmailContent) -> tuple[str, str]:
+    """The plain text and the HTML that go out, with the link that the mail would have."""
+    link = None if mail.category is None or mail.critical else "https://waybill.example/unsubscribe/dG9rZW4"
+    message = build_message(mail, SENDER, uuid4(), datetime.now(UTC), unsubscribe=link)
+    parts = message_from_bytes(message.content, policy=default).iter_parts()
+    text, html = (part.get_content() for part in parts)
+    return text, html
+
+
+async def photograph(page: Page, file: Path, width: int, scheme: str) -> None:
+    """The whole of the HTML in ``file`` as a PNG beside it, ``width`` wide, in a colour ``scheme``."""
+    await page.open(file.as_uri(), width, height=200)
+    await page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    await page.until(LOADED % file.as_uri())
+    height = await page.run("document.documentElement.scrollHeight")
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    await page.call("Emulation.setDeviceMetricsOverride", **size)
+    await page.photograph(file.with_name(f"{file.stem}-{width}-{scheme}.png"))
+
+
+async def look(folder: Path) -> None:
+    """Fill ``folder``."""
+    program = find_chromium()
+    if program is None:
+        raise SystemExit("Chromium is not installed (Debian: apt install chromium)")
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    async with chromium(program) as page:
+        for name, mail in shipped_mails():
+            file = folder / f"{name}.html"
+            text, html = as_sent(mail)
+            await asyncio.to_thread(file.write_text, html, "utf-8")
+            await asyncio.to_thread(file.with_suffix(".txt").write_text, f"{mail.subject}\n\n{text}", "utf-8")
+            for width, scheme in LOOKS:
+                await photograph(page, file, width, scheme)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    asyncio.run(look(parser.parse_args().folder.resolve()))
