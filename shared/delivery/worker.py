@@ -82,7 +82,8 @@ class Worker:
         settling = asyncio.create_task(self._settler.run())
         nudging = asyncio.create_task(self._nudge_at(stop))
         try:
-            while not stop.is_set():
+            # Without its writer a worker would claim no more, and look alive: better it starts anew.
+            while not stop.is_set() and not settling.done():
                 self.heart.beat()
                 await self._round()
         finally:

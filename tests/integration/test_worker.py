@@ -12,7 +12,7 @@ from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
 from shared.delivery.worker import Worker
 from shared.ids import ScopeId
-from shared.store.database import Database
+from shared.store.database import Database, HotConnection
 from shared.tenant import Mode
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.factories import claim_jobs, create_jobs, end_leases, new_job, until
@@ -262,3 +262,41 @@ async def test_a_job_whose_worker_died_is_held_where_twice_is_worse_than_never(d
         await until_settled(database, 2)
     assert await states(database) == [("FAILED", "unknown_outcome"), ("SENT", "")]
     assert [parcel.possible_duplicate for parcel in provider.sent] == [True]
+
+
+class FailingOnce(Database):
+    """A pool whose next use fails as nothing ever should."""
+
+    due = False
+
+    @asynccontextmanager
+    async def hot(self, within: timedelta | None = None) -> AsyncIterator[HotConnection]:
+        """The driver's connection, but for once."""
+        if self.due:
+            self.due = False
+            raise RuntimeError("something nobody thought of")
+        async with super().hot(within) as pg:
+            yield pg
+
+
+async def test_a_worker_whose_writer_broke_ends_so_that_it_is_started_anew(
+    database_url: str, database: Database
+) -> None:
+    failing = FailingOnce(database_url)
+
+    async def last_before_it_breaks(_parcel: Parcel) -> Verdict:
+        failing.due = True
+        return Delivered()
+
+    await create_jobs(database, [new_job()])
+    worker = Worker(settings(), failing, OneTenant(), ScriptedProvider(last_before_it_breaks))
+    running = asyncio.create_task(worker.run(asyncio.Event()))
+    await until(running.done, 20)
+    with pytest.raises(RuntimeError, match="nobody thought of"):
+        running.result()
+    # What it had not written down is found out by whoever comes next.
+    await end_leases(database)
+    async with working(database, ScriptedProvider()):
+        await until_settled(database, 1)
+    assert await states(database) == [("SENT", "")]
+    await failing.close()
