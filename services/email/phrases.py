@@ -62,7 +62,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bmessage (has )?expired|\bretry time(out)?\b|\bqueue (time|expired|too long)|\bin the queue too long",
         r"\bfailing for a long time|\bdelivery (time|timeout) ?(expired|out)?\b|\bnot going to try again",
         r"\bconnect\w* (to \S+ )?(timed? ?out|reset)|\bconnection (was )?(closed|lost)|\bclosed (the )?connection",
-        r"\bno route to host|\bhosts? (is |was )?(unreachable|not responding)",
+        r"\bno route to host|\bqueue period",
+        r"\b(host|server|computer|system)s?\b.{0,40}? (unreachable|not (responding|reachable|answering))\b",
         r"\b(could|can) ?not (establish|connect)|\bnot able to establish",
         r"\bdns (query|lookup) (failed|failure|error)",
     ),
@@ -191,6 +192,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         rf"|deliverable|present)\b",
         rf"\bnot (be )?(a|an|our) (\w+ )?(known |valid |active |local |existing )?{_PERSON}\b",
         rf"\bnot a valid (\S+ ){{0,2}}{_PERSON}\b",
+        r"\bnon-?existent hosts?\b",
         r"\bmarked as invalid|~\W*is invalid|\bnot in .{0,10}(validrcptto|recipient (list|map|table))",
         r"\bbadr(cpt|ecipient)to|~\W*(does not exist|not found|is no longer|unknown)|\bno recipient activity",
         r"\bknows? (nobody|no ?one)\b|\bno (such|one|mailbox)\b.{0,20}(here|address)",
@@ -231,7 +233,7 @@ _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _URL = re.compile(r"\bhttps?:[^\s<>()\[\]]*", re.IGNORECASE)
-_MAILBOX = re.compile(r"[^\s<>:;,()\[\]]+@[^\s<>:;,()\[\]]+")
+_MAILBOX = re.compile(r"[^\s<>:;,()\[\]]+@[^\s<>:;,()\[\]\u3000-\u303f\uff00-\uff20]+")
 _NETWORK_ADDRESS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")
 _LINK_ABOUT_US = re.compile(r"(block|black)-?list|\brbl|dnsbl|spamhaus|/ip/|[?&]ip=|\bdelist|removal", re.IGNORECASE)
 LONGEST_READ = 1000

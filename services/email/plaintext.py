@@ -22,7 +22,7 @@ _COPY = re.compile(
     r"|(the )?(header|body|text|beginning) of (the )?(original|your|message)|included is a copy"
     r"|your (original )?message (follows|reads|is)"
     r"|(received|full)? ?message headers|transcript of message|forwarded message|start of (returned|original)"
-    r"|headers of the original)",
+    r"|headers of the original|the header and top \d+ lines)",
     re.IGNORECASE | re.MULTILINE,
 )
 _HEADERS = re.compile(
