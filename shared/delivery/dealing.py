@@ -3,6 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import chain, islice
 from types import MappingProxyType
 
@@ -63,8 +64,10 @@ class Dealer:
         ``busy`` says how many slots a scope holds, ``most_of`` how many it may be given now (0: it is paused).
         """
         self._deals += 1
-        ceiling = self._ceiling(most_of)
-        room = _Room(lambda scope_id: min(most_of(scope_id), ceiling - busy.get(scope_id, 0)))
+        # Asked once: the one job that may probe a broken circuit is offered to whoever asks first.
+        most = cache(most_of)
+        ceiling = self._ceiling(most)
+        room = _Room(lambda scope_id: min(most(scope_id), ceiling - busy.get(scope_id, 0)))
         quotas: dict[LaneKey, int] = {}
         self._draw(room, free - self._kept, quotas)
         holders = {scope_id for scope_id, _ in quotas} | busy.keys()

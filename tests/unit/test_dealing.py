@@ -136,6 +136,16 @@ def test_a_scope_that_is_paused_neither_gets_slots_nor_takes_any_from_others() -
     assert by_scope(deals.deal(100, most_of=lambda scope_id: 1 if scope_id == B else 1_000)) == {A: 50, B: 1}
 
 
+def test_the_one_job_that_may_probe_a_circuit_is_dealt_though_it_is_offered_once() -> None:
+    offers = {A: [1], B: [1]}
+
+    def most_of(scope_id: ScopeId) -> int:
+        return offers[scope_id].pop() if offers[scope_id] else 0
+
+    deals = dealer(100, {(A, FRESH), (A, Lane.TRANSACTIONAL_RETRY), (B, FRESH)})
+    assert by_scope(deals.deal(100, most_of=most_of)) == {A: 1, B: 1}
+
+
 def test_one_slot_serves_everybody_in_turn() -> None:
     deals = dealer(1, {(A, FRESH), (B, FRESH)})
     assert [by_scope(deals.deal(1)) for _ in range(3)] == [{A: 1}, {B: 1}, {A: 1}]
