@@ -9,6 +9,7 @@ from tests.benchmarks.claims import claim_flat_backlog, claim_flat_tenants, clai
 from tests.benchmarks.drain import drain_noop, inapp_drain
 from tests.benchmarks.harness import Bench, Result, bench, report
 from tests.benchmarks.ingest import ingest_group_commit
+from tests.benchmarks.mails import smtp_once, smtp_pool
 from tests.benchmarks.noisy import noisy_tenant
 from tests.benchmarks.peers import drain_beside_peers
 from tests.benchmarks.roads import events_end_to_end, latency_rabbitmq
@@ -23,6 +24,8 @@ BENCHES: dict[str, Callable[[Bench], Awaitable[Result]]] = {
     "claim_flat_tenants": claim_flat_tenants,
     "claim_old_snapshot": claim_old_snapshot,
     "noisy_tenant": noisy_tenant,
+    "smtp_pool": smtp_pool,
+    "smtp_once": smtp_once,
     "slow_provider_scaling": slow_provider_scaling,
     "database_pressure": database_pressure_scaling,
     "latency_rabbitmq": latency_rabbitmq,
