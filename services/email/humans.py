@@ -2,6 +2,7 @@
 
 import re
 
+from services.email.failure import says_why
 from services.email.parts import Part
 
 _SYSTEM = re.compile(
@@ -44,7 +45,8 @@ _CHALLENGE = re.compile(
 )
 _ARRIVED = re.compile(
     r"success\w* (mail )?(delivery|delivered|relay|sent)|(was|been|were) (successfully )?(delivered|relayed)\b"
-    r"|delivery (receipt|confirmation|complete)|return receipt|message (was )?(read|displayed|opened)|delivered:",
+    r"|delivery (receipt|confirmation|complete)|(relayed|expanded):|delivery to .{0,80} is complete|return receipt"
+    r"|message (was )?(read|displayed|opened)|delivered:",
     re.IGNORECASE,
 )
 _WAITS = re.compile(
@@ -76,7 +78,7 @@ def is_from_a_system(mail: Part, text: str) -> bool:
     if _ANSWER.search(subject) or _answers_for_a_person(mail):
         return False
     if _SYSTEM.search(mail.header("from")) is not None or not mail.header("from"):
-        return True
+        return _BOUNCED.search(subject) is not None or _tells_of_failure(text[:BEGINNING])
     empty = mail.header("return-path").strip() in ("<>", "< >")
     return _BOUNCED.search(subject) is not None and (empty or _GIVEN_UP.search(text[:BEGINNING]) is not None)
 
@@ -101,6 +103,10 @@ def says_it_waits(subject: str, text: str) -> bool:
 def asks_for_proof(subject: str, text: str) -> bool:
     """Whether it wants the sender to show that there is a person behind the mail."""
     return _CHALLENGE.search(subject) is not None or _CHALLENGE.search(text[:BEGINNING]) is not None
+
+
+def _tells_of_failure(text: str) -> bool:
+    return _BOUNCED.search(text) is not None or _GIVEN_UP.search(text) is not None or says_why(text)
 
 
 def _answers_for_a_person(mail: Part) -> bool:

@@ -191,6 +191,9 @@ def test_a_delay_is_no_failure(subject: str, text: str) -> None:
         ("Successful Mail Delivery Report", DAEMON, "", f"<{PAT}>: delivery via mx.dest.example: 250 2.1.5 ok\n"
                                                         f"Your message was successfully delivered.\n"),
         ("Your invoice", "Billing <billing@dest.example>", "", f"The address {PAT} is unknown to us. 550 5.1.1\n"),
+        ("Relayed: Your order", "postmaster@dest.example", "", f"Delivery to these recipients or groups is complete, "
+                                                               f"but no notification was sent:\n\n{PAT}\n"),
+        ("Invoice", "MAILER-DAEMON@evil.example", "", f"Please see the attachment. {PAT}\n"),
         ("Thank you for your e-mail", "Postmaster <support@dest.example>", "", f"We got your mail to {PAT}.\n"),
     ],
 )  # fmt: skip
