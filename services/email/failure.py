@@ -85,14 +85,14 @@ def judge_failure(address: str, fate: Fate, status: str | None, words: str) -> F
     return Failure(address, fate, _cause(told, words), told, words)
 
 
+def quotes_a_reply(words: str) -> bool:
+    """Whether a code or a status of SMTP stands in ``words``."""
+    return _REPLY.search(words) is not None or _STATUS.search(words) is not None
+
+
 def says_why(words: str) -> bool:
     """Whether ``words`` have anything in them that a cause can be read from."""
-    return (
-        _REPLY.search(words) is not None
-        or _STATUS.search(words) is not None
-        or _NOBODY_ANSWERED.search(words) is not None
-        or topic_of(words) is not None
-    )
+    return quotes_a_reply(words) or _NOBODY_ANSWERED.search(words) is not None or topic_of(words) is not None
 
 
 def _cause(status: str | None, words: str) -> Cause:

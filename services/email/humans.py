@@ -2,8 +2,9 @@
 
 import re
 
-from services.email.failure import says_why
+from services.email.failure import quotes_a_reply, says_why
 from services.email.parts import Part
+from services.email.phrases import Topic, topic_of
 
 _SYSTEM = re.compile(
     r"mailer[-_.]?daemon|mail[-_. ]?daemon|postmaster|mdaemon|mail (delivery )?(sub)?system|mail delivery|mailadmin"
@@ -106,7 +107,10 @@ def asks_for_proof(subject: str, text: str) -> bool:
 
 
 def _tells_of_failure(text: str) -> bool:
-    return _BOUNCED.search(text) is not None or _GIVEN_UP.search(text) is not None or says_why(text)
+    if _BOUNCED.search(text) is not None or _GIVEN_UP.search(text) is not None:
+        return True
+    # Attachments, links and viruses are spoken of by anybody.
+    return quotes_a_reply(text) or (says_why(text) and topic_of(text) is not Topic.CONTENT)
 
 
 def _answers_for_a_person(mail: Part) -> bool:
