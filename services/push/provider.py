@@ -12,6 +12,7 @@ from services.push.entry import enter_sibling
 from services.push.fold import fold
 from services.push.message import Letter
 from services.push.roads import Roads
+from services.push.strangers import Strangers
 from services.push.targets import choose
 from shared import metrics
 from shared.channel import Channel
@@ -43,6 +44,7 @@ class PushProvider:
         self._database = database
         self._roads = roads
         self._seconds = attempt_timeout.total_seconds()
+        self._strangers = Strangers()
         self._noting: set[asyncio.Task[None]] = set()
 
     async def send(self, parcel: Parcel) -> Verdict | Folded:
@@ -62,7 +64,7 @@ class PushProvider:
         held = _held(parcel, {call.circuit for call in calls})
         calls = [call for call in calls if call.circuit not in held]
         letter = Letter(parcel.content, parcel.stable_id, situation.unread_count)
-        results = await _tell(parcel, calls, await make(calls, letter, deadline))
+        results = await self._tell(parcel, calls, await make(calls, letter, deadline))
         _note_dead(results)
         self._note_used([call.target for call in calls], results, situation.seen_at)
         return fold(results, choice.earlier, entry_exists=situation.entry_exists, held=tuple(held.values()))
@@ -89,6 +91,17 @@ class PushProvider:
         async with self._database.hot(within) as pg:
             return await look(pg, parcel.scope_id, parcel.recipient_id, parcel.job_id, parcel.event_id)
 
+    async def _tell(self, parcel: Parcel, calls: Sequence[Call], results: Sequence[TargetResult]) -> list[TargetResult]:
+        """``results`` of ``calls`` as they stand beside what others meet on the same circuits."""
+        told = list(results)
+        for circuit, credential in {(call.circuit, call.road.credential) for call in calls if call.circuit is not None}:
+            there = [place for place, call in enumerate(calls) if call.circuit == circuit]
+            verdicts = self._strangers.judge(circuit, credential, [results[place].verdict for place in there])
+            for place, verdict in zip(there, verdicts, strict=True):
+                stands = await parcel.gate.told(circuit, parcel.tenant.tenant_id, verdict, parcel.unanswered)
+                told[place] = replace(results[place], verdict=stands)
+        return told
+
     def _note_used(self, ring: Sequence[TargetState], results: Sequence[TargetResult], seen_at: datetime) -> None:
         delivered = {result.target_id for result in results if isinstance(result.verdict, Delivered)}
         notes = [target.target_id for target in ring if target.target_id in delivered and _is_due(target, seen_at)]
@@ -110,17 +123,6 @@ def _held(parcel: Parcel, circuits: set[str | None]) -> dict[str, Held]:
     """Those of ``circuits`` that let nothing of the job through now. Each is asked once: it may want one try only."""
     asked = {one: parcel.gate.held(one, parcel.tenant.tenant_id) for one in circuits if one is not None}
     return {circuit: held for circuit, held in asked.items() if held is not None}
-
-
-async def _tell(parcel: Parcel, calls: Sequence[Call], results: Sequence[TargetResult]) -> list[TargetResult]:
-    """``results`` of ``calls`` as they stand beside what others meet on the same circuits."""
-    told = []
-    for call, result in zip(calls, results, strict=True):
-        verdict = result.verdict
-        if call.circuit is not None:
-            verdict = await parcel.gate.told(call.circuit, parcel.tenant.tenant_id, verdict, parcel.unanswered)
-        told.append(replace(result, verdict=verdict))
-    return told
 
 
 def _note_dead(results: Sequence[TargetResult]) -> None:

@@ -24,6 +24,10 @@ from shared.verdict import Rejected, SenderBlocked, Verdict
 class Road(Protocol):
     """The way of one job to all of its targets of one kind."""
 
+    @property
+    def credential(self) -> str:
+        """A short word for whom we go as, which says nothing about the secret."""
+
     def circuit(self, target: TargetState) -> str | None:
         """The name of what breaks or is paused as a whole on the way to ``target``; None: nothing is on the way."""
 
@@ -37,6 +41,11 @@ class FcmRoad:
 
     sender: FcmSender
     account: ServiceAccount
+
+    @property
+    def credential(self) -> str:
+        """The service account's."""
+        return self.account.fingerprint
 
     def circuit(self, _target: TargetState) -> str | None:
         """The project."""
@@ -55,6 +64,11 @@ class WebPushRoad:
     signer: Signer
     lives: timedelta
 
+    @property
+    def credential(self) -> str:
+        """The key pair's."""
+        return self.signer.key.fingerprint
+
     def circuit(self, target: TargetState) -> str | None:
         """The push service's host."""
         return f"webpush {circuit_of(target.token or '')}"
@@ -72,6 +86,7 @@ class ClosedRoad:
     """No way at all, for want of a credential: ``verdict`` says so for every target."""
 
     verdict: SenderBlocked
+    credential: str = ""
 
     def circuit(self, _target: TargetState) -> str | None:
         """Nothing is asked, so that nothing can break."""

@@ -11,7 +11,8 @@ from shared.store.pauses import PauseKind, read_pauses
 from shared.vapid import new_vapid_key
 from tests.factories import WAIT_SECONDS
 from tests.fakes.fcm import OTHER_PROJECTS_TOKEN
-from tests.fakes.pushing import Pushing, push_job, pushing_on, service
+from tests.fakes.pushing import Outcome, Pushing, push_job, pushing_on, service
+from tests.fakes.webpush import WRONG_KEY
 
 MISMATCHED = [f"other-{number}" for number in range(19)]
 QUICK = timedelta(seconds=1)
@@ -77,3 +78,23 @@ async def test_browsers_that_subscribed_with_another_key_all_get_it_once_when_th
         await until_sent(pushing)
     assert await paused(database) == []
     assert [len(browser.shown) for browser in (*browsers, ours)] == [1] * 20
+
+
+@pytest.mark.parametrize("kind", ["fcm", "webpush"])
+async def test_a_stranger_among_friends_holds_up_nobody_and_is_kept(
+    pushing: Pushing, database: Database, kind: str
+) -> None:
+    ring = pushing.phone if kind == "fcm" else pushing.browser
+    await ring("friend", "another")
+    await ring("stranger", recipient_id="carol")
+    pushing.peer.always("stranger", OTHER_PROJECTS_TOKEN)
+    pushing.web.always("stranger", WRONG_KEY)
+    await pushing.post(push_job())
+    async with service(pushing, unanswered_step=QUICK):
+        assert [one.status for one in await pushing.until_settled()] == ["SENT"]
+        await pushing.post(push_job(recipient_id="carol"))
+        assert (await pushing.until_settled(2))[1] == Outcome("FAILED", "rejected", 1, 0, 0)
+        await pushing.post(push_job())
+        assert (await pushing.until_settled(3))[2].status == "SENT"
+    assert await paused(database) == []
+    assert await pushing.tokens("carol") == {"stranger"}
