@@ -137,7 +137,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(address|domain|identit\w+|e-?mail)( \w+)?( is| are| has| have)? not( been)? (verified"
         r"|authori[sz]ed|confirmed)",
         r"\bunverified (domain|identit)|\bnot (allowed|authori[sz]ed|permitted) to send|\bverified sender|\bcallout",
-        r"\boutbound sender|\bsuspected spam (sender|ip)|\bspoof",
+        r"\bmail from must|\boutbound sender|\bsuspected spam (sender|ip)|\bspoof",
     ),
     Topic.LOGIN: (
         r"\b(un)?authenticat|\bauthentification|\bauth (is )?(required|failed)|\bnot logged",
@@ -151,7 +151,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.ADDRESS: (
         r"\b(black|block|deny|ip)[- ]?list|\bblack listed|(?<!not )\blisted (at|in|by|on|with)\b|\bblocked using",
         r"\bdelist|\breputation|\b\w*rbl\b|dnsbl|\bspamhaus|\bspamcop|\bbarracuda|\bsorbs|\buceprotect|\bcloudmark",
-        r"\bdue to listing|\bin the .{0,30}database",
+        r"\bdue to listing|\bin the .{0,30}database|\byour access to|\bspam abuse",
         r"\b(your|sending|connecting|client|source|originating)( \w+)? (ip|ips|host|server|mta|network|hostname)\b",
         r"\b(from|this|your|the|bad|black|invalid) ip\b|\bfrom (this|your) (host|server|network)",
         r"\bdynamic (ip|address)|\bip\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
