@@ -1,7 +1,7 @@
 """Firebase on loopback that does as the test says: per token it answers otherwise, hangs or hangs up, and counts."""
 
 import asyncio
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from aiohttp import web
 
 from services.cli.sandbox.pushes import PushSimulator, refusal
 from tests.factories import until
+from tests.fakes.lines import Lines
 
 MOST_REMEMBERED = 100_000
 """More than any test sends: what a phone got is evidence."""
@@ -88,6 +89,9 @@ class FcmPeer(PushSimulator):
         self.post_count = 0
         self.grant_count = 0
         self.posts: list[str] = []
+        self.posts_of: Counter[str] = Counter()
+        """How many messages of each job were posted, whatever was answered."""
+        self.lines = Lines()
         self.before_reading: Act | None = None
         self.next_grants: deque[Act] = deque()
         self.granting = asyncio.Event()
@@ -132,6 +136,7 @@ class FcmPeer(PushSimulator):
     async def grant(self, request: web.Request) -> web.StreamResponse:
         """An access token, unless the script says otherwise."""
         self.grant_count += 1
+        self.lines.note(request)
         await self.granting.wait()
         if self.next_grants:
             return await self._do(request, self.next_grants.popleft())
@@ -140,6 +145,7 @@ class FcmPeer(PushSimulator):
     async def send(self, request: web.Request) -> web.StreamResponse:
         """The answer to one message, counted before anything is read."""
         self.post_count += 1
+        self.lines.note(request)
         if self.before_reading is not None:
             return await self._do(request, self.before_reading)
         return await super().send(request)
@@ -147,6 +153,7 @@ class FcmPeer(PushSimulator):
     async def take(self, request: web.Request, token: str, message: dict[str, Any]) -> web.StreamResponse:
         """What the script says of ``token``, else what the simulator does."""
         self.posts.append(token)
+        self.posts_of[message.get("data", {}).get("waybill_job", "")] += 1
         act = self._once[token].popleft() if self._once[token] else self._always.get(token)
         if isinstance(act, Wait):
             await act.until.wait()

@@ -24,6 +24,7 @@ from shared.subscription import SubscriptionKeys
 from shared.vapid import read_base64url, write_base64url
 from tests.factories import until
 from tests.fakes.fcm import Act, Drop, Hang, Refuse, Say, Wait
+from tests.fakes.lines import Lines
 
 _AUTHORIZATION = re.compile(r"vapid t=(?P<jwt>[\w.-]+), ?k=(?P<key>[\w-]+)")
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -81,6 +82,7 @@ class WebPushPeer:
         self.rules = EndpointRules(trusted=frozenset({Pair("127.0.0.1", self.port)}))
         self.browsers: dict[str, Browser] = {}
         self.refusals: list[str] = []
+        self.lines = Lines()
         self.serving = False
         self._once: dict[str, deque[Act]] = defaultdict(deque)
         self._always: dict[str, Act] = {}
@@ -117,6 +119,7 @@ class WebPushPeer:
             await runner.cleanup()
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
+        self.lines.note(request)
         name = request.match_info["name"]
         browser = self.browsers.get(name)
         if browser is None:

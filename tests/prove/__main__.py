@@ -14,6 +14,8 @@ from tests.fakes.rabbit import fresh_vhost, throw_away_node
 from tests.prove.fuzz import POOL_SIZE, fuzz_seed
 from tests.prove.guards import GUARDS, take_out
 from tests.prove.oracle import Harm
+from tests.prove.outage import Outage
+from tests.prove.outage import fcm_outage as live_through
 from tests.prove.storm import Weather
 from tests.prove.storm import storm as ride
 
@@ -57,6 +59,16 @@ async def storm(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]
     return result, findings.is_good and not log.given_up
 
 
+async def fcm_outage(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
+    """Firebase refusing, then silent, for minutes, while events go on coming."""
+    outage = Outage(seconds=orders.minutes * 60, pace=orders.pace)
+    with throw_away_node(ROOT / ".waybill") as node, fresh_vhost(node.management, node.url) as amqp_url:
+        async with place.databases.fresh() as database_url:
+            survived = await live_through(database_url, amqp_url, place.folder, outage, place.say)
+    told = asdict(survived)
+    return {"proof": "fcm_outage", "minutes": orders.minutes, **told.pop("harm"), **told}, survived.is_good
+
+
 async def guards(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
     """The guards of the invariants taken out one by one: a test must fail without each."""
     taken_out = await asyncio.to_thread(take_out, GUARDS, place.say)
@@ -68,6 +80,7 @@ async def guards(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool
 PROOFS: dict[str, Callable[[Bench, argparse.Namespace], Awaitable[tuple[Result, bool]]]] = {
     "fuzz": fuzz,
     "storm": storm,
+    "fcm_outage": fcm_outage,
     "guards": guards,
 }
 
@@ -79,8 +92,9 @@ def orders() -> argparse.Namespace:
     parser.add_argument("--seed", action="append", help="of the fuzz; may be given several times")
     parser.add_argument("--claims", type=int, default=CLAIMS, help="of the fuzz, for each seed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the storm blows")
-    parser.add_argument("--pace", type=float, default=50.0, help="events a second in the storm")
+    parser.add_argument("--pace", type=float, default=50.0, help="events a second in storm and outage")
     parser.add_argument("--kill-every", type=float, default=5.0, help="seconds between two kills in the storm")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long Firebase is away")
     return parser.parse_args()
 
 

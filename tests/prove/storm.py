@@ -83,7 +83,7 @@ async def storm(database_url: str, amqp_url: str, folder: Path, weather: Weather
         say(f"{len(log.accepted)} of {log.event_count} events accepted, {log.kills} kills; waiting for the last result")
         database = Database(database_url, pool_size=2)
         try:
-            await _until_final(database)
+            await until_final(database)
             findings = await judge(database, installation, log.accepted)
         finally:
             await database.close()
@@ -147,7 +147,7 @@ async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def _until_final(database: Database) -> None:
+async def until_final(database: Database, seconds: float = FINAL_SECONDS) -> None:
     """Return once nothing is under way any more, or after long enough: what is open then counts as lost."""
 
     async def nothing_is_open() -> bool:
@@ -161,7 +161,7 @@ async def _until_final(database: Database) -> None:
         return bool(open_count == 0)
 
     try:
-        await eventually(nothing_is_open, FINAL_SECONDS, pause=0.5)
+        await eventually(nothing_is_open, seconds, pause=0.5)
     except AssertionError:
         return
 
