@@ -105,7 +105,9 @@ settled AS (
       unanswered = CASE WHEN j.act = 'applied' THEN j.unanswered ELSE o.unanswered END,
       unknowns = CASE WHEN j.act = 'applied' THEN j.unknowns ELSE o.unknowns END,
       tried = o.tried OR j.attempt_count > 0,
-      lane = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN o.lane | 1 ELSE o.lane END,
+      -- What was only held back is no retry.
+      lane = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL AND j.attempt_count > 0
+             THEN o.lane | 1 ELSE o.lane END,
       reported_seq = greatest(o.reported_seq, j.claim_seq),
       due_at = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN now() + j.delay ELSE o.due_at END,
       claimed_until = '-infinity',
