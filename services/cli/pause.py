@@ -29,6 +29,7 @@ LOOK_AGAIN = timedelta(milliseconds=500)
 WAIT_LIMIT = timedelta(minutes=10)
 """A claim ends with its lease at the latest, and leases are shorter than this."""
 PORTION = 1000
+FARTHEST_AHEAD = timedelta(days=365)
 
 T = TypeVar("T")
 
@@ -198,6 +199,8 @@ def _ahead(text: str) -> datetime:
         raise UsageMistake(f"--until {UNTIL_WANTED}")
     if until <= now:
         raise UsageMistake(f"--until {text} has passed")
+    if until - now > FARTHEST_AHEAD:
+        raise UsageMistake(f"--until {text} is more than {FARTHEST_AHEAD.days} days ahead: leave it out")
     return until
 
 

@@ -31,7 +31,8 @@ def parse_duration(text: str) -> timedelta:
     found = _DURATION.fullmatch(text)
     if found is not None:
         number, unit = float(found[1]), UNITS[found[2] or "s"]
-        if timedelta() < number * unit <= LONGEST_DURATION:
+        # Compared as numbers: the product may be more than a timedelta holds.
+        if number <= LONGEST_DURATION / unit and number * unit > timedelta():
             return number * unit
     raise ValueError("a duration such as 90s, 500ms or 5m")
 

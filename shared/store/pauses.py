@@ -44,8 +44,9 @@ class PauseKey:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One pause that stands. ``until`` None: until somebody resumes; ``left`` is the time to it when it was read.
+    """One pause that stands. ``until`` None: until somebody resumes.
 
+    ``left`` is the time to ``until`` when it was read, None where that is none, or years away.
     ``over``: a provider's pause whose time is up; it stands until one job has got through. ``failures`` counts the
     refusals in a row. ``reason`` and ``code`` are the operator's or the provider's words.
     """
@@ -61,10 +62,12 @@ class Pause:
     failures: int
 
 
-# An operator's pause ends by itself; a provider's has to be proven over.
+# An operator's pause ends by itself; a provider's has to be proven over. Up to the end of the calendar it is further
+# than an interval can say.
 READ_PAUSES = """
 SELECT pause_id, kind, channel, tenant_id, name, reason, code, paused_at, paused_until,
-       paused_until - now() AS left, coalesce(paused_until <= now(), false) AS over, failures
+       CASE WHEN paused_until < now() + interval '10 years' THEN paused_until - now() END AS left,
+       coalesce(paused_until <= now(), false) AS over, failures
 FROM pauses
 WHERE kind IN ('relay', 'sender') OR paused_until IS NULL OR paused_until > now()
 ORDER BY pause_id

@@ -116,6 +116,16 @@ async def test_a_pause_of_another_channel_or_tenant_holds_nothing(database: Data
         await until_sent(database, 1)
 
 
+@pytest.mark.parametrize("end", [datetime.max.replace(tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)], ids=str)
+async def test_a_pause_without_end_holds_what_it_names_and_nothing_else(database: Database, end: datetime) -> None:
+    await paused(database, FIRST_TENANT, end)
+    await create_jobs(database, [new_job(scope_id=n % 2 + 1) for n in range(2)])
+    provider = CircuitProvider()
+    async with working(database, provider, TenantEach()):
+        await until_sent(database, 1)
+    assert [parcel.scope_id for parcel in provider.sent] == [2]
+
+
 async def test_a_pause_with_an_end_ends_by_itself(database: Database) -> None:
     await paused(database, EMAIL, datetime.now(UTC) + timedelta(seconds=2))
     await create_jobs(database, [new_job()])
@@ -133,7 +143,7 @@ async def test_a_paused_event_type_waits_and_the_others_do_not(database: Databas
     provider = CircuitProvider()
     async with working(database, provider):
         await until_sent(database, 1)
-        await until_rows(database, "status = 'PENDING' AND due_at > now() + interval '30 seconds'", 2)
+        await until_rows(database, "status = 'PENDING' AND lane = 0 AND due_at > now() + interval '30 seconds'", 2)
         assert [parcel.job_id for parcel in provider.sent] == [free.job_id]
         assert await counts(database) == {(0, 0, 0), (1, 0, 0)}
         async with database.hot() as pg:

@@ -135,6 +135,8 @@ async def test_what_is_named_is_paused_until_the_same_is_resumed(
         (["pause", "--channel", "emial"], 2, "emial"),
         (["pause", "--channel", "email", "--until", "tomorrow"], 2, "--until must be a duration"),
         (["pause", "--channel", "email", "--until", "2020-01-01T00:00:00Z"], 2, "has passed"),
+        (["pause", "--channel", "email", "--until", "9999-12-31T23:59:59-14:00"], 2, "365 days ahead: leave it out"),
+        (["pause", "--channel", "email", "--until", "999999999999d"], 2, "--until must be a duration"),
         (["pause", "--tenant", "campsu"], 1, "did you mean campus?"),
         (["pause", "--event-type", "campus/booking_confirmd"], 1, "did you mean booking_confirmed?"),
         (["resume", "--tenant", "campsu"], 1, "did you mean campus?"),
