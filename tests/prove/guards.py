@@ -108,7 +108,7 @@ GUARDS = (
         "shared/store/settle.py",
         "AND NOT (l.status = 'FAILED' AND l.reason = 'bounced')",
         "AND true",
-        ("integration/test_receipts.py::test_a_late_delivered_does_not_win_over_a_bounce",),
+        ("integration/test_settle.py::test_a_late_delivered_wins_over_every_failure_but_a_bounce",),
     ),
     Guard(
         "I4",
