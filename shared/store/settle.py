@@ -70,9 +70,8 @@ locked AS MATERIALIZED (
 ),
 judged AS MATERIALIZED (
   SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns, r.attempt_count,
-         l.scope_id, l.created_at, l.accepted_at, l.tried, l.status AS old_status, l.reason AS old_reason,
-         (l.created_at AT TIME ZONE 'UTC')::date AS day,
-         -- What would only come due after it has expired has failed already.
+         l.scope_id, l.created_at, l.accepted_at, l.expires_at, l.tried,
+         l.status AS old_status, l.reason AS old_reason, (l.created_at AT TIME ZONE 'UTC')::date AS day,
          CASE WHEN NOT e.expired THEN r.status WHEN e.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
          CASE WHEN NOT e.expired THEN r.reason WHEN e.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
          CASE WHEN l.status = 'PENDING' AND l.claim_seq = r.claim_seq AND l.reported_seq < r.claim_seq
@@ -94,7 +93,11 @@ judged AS MATERIALIZED (
              WHERE a.job_id = r.job_id AND a.verdict = 'delivered'
              LIMIT 1) IS NOT NULL) AS delivered_any
     FROM (SELECT r.reason = 'expired'
-              OR (r.status = 'PENDING' AND now() + coalesce(r.delay, interval '0') >= l.expires_at)) AS x(expired)) e
+              -- A retry that would only come due after it has expired has failed already; what is held back may be let
+              -- go at any time.
+              OR (r.status = 'PENDING'
+                  AND now() + CASE WHEN r.attempt_count > 0 THEN coalesce(r.delay, interval '0') ELSE interval '0' END
+                   >= l.expires_at)) AS x(expired)) e
 ),
 settled AS (
   UPDATE outgoing o
@@ -109,7 +112,9 @@ settled AS (
       lane = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL AND j.attempt_count > 0
              THEN o.lane | 1 ELSE o.lane END,
       reported_seq = greatest(o.reported_seq, j.claim_seq),
-      due_at = CASE WHEN j.status = 'PENDING' AND j.delay IS NOT NULL THEN now() + j.delay ELSE o.due_at END,
+      due_at = CASE WHEN j.status <> 'PENDING' OR j.delay IS NULL THEN o.due_at
+                    WHEN j.attempt_count > 0 THEN now() + j.delay
+                    ELSE least(now() + j.delay, j.expires_at) END,
       claimed_until = '-infinity',
       claimed_by = NULL
   FROM judged j

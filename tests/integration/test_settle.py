@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.channel import Channel
-from shared.delivery.effect import effect_of, failed_unsent, released
+from shared.delivery.effect import effect_of, failed_unsent, held, released
 from shared.delivery.record import report_of
 from shared.job import JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms
@@ -164,6 +164,23 @@ async def test_what_would_come_due_after_its_expiry_has_failed(database: Databas
     await create_jobs(database, [new_job(expires_in=timedelta(seconds=20))])
     (one,) = await claim_jobs(database)
     await settle(database, report(one, Deferred(retry_after=timedelta(minutes=5))))
+    row = await job(database)
+    assert (row["status"], row["reason"]) == ("FAILED", "expired")
+
+
+async def test_what_is_held_back_beyond_its_expiry_stays_pending_until_then(database: Database) -> None:
+    await create_jobs(database, [new_job(expires_in=timedelta(seconds=20))])
+    (one,) = await claim_jobs(database)
+    await settle(database, report_of(one, held(one, timedelta(seconds=60))))
+    row = await job(database)
+    assert (row["status"], row["due_at"]) == ("PENDING", row["expires_at"])
+
+
+async def test_what_is_held_back_when_it_has_expired_has_failed(database: Database) -> None:
+    one = await claimed(database)
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET expires_at = now()")
+    await settle(database, report_of(one, held(one, timedelta(seconds=60))))
     row = await job(database)
     assert (row["status"], row["reason"]) == ("FAILED", "expired")
 
