@@ -88,14 +88,17 @@ PROOFS: dict[str, Callable[[Bench, argparse.Namespace], Awaitable[tuple[Result, 
 def orders() -> argparse.Namespace:
     """What the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
-    parser.add_argument("name", nargs="*", choices=[[], *PROOFS], help="which proofs; all without a name")
+    parser.add_argument("name", nargs="*", metavar="NAME", help=f"which of {', '.join(PROOFS)}; all without a name")
     parser.add_argument("--seed", action="append", help="of the fuzz; may be given several times")
     parser.add_argument("--claims", type=int, default=CLAIMS, help="of the fuzz, for each seed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the storm blows")
     parser.add_argument("--pace", type=float, default=50.0, help="events a second in storm and outage")
     parser.add_argument("--kill-every", type=float, default=5.0, help="seconds between two kills in the storm")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long Firebase is away")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if unknown := set(given.name) - set(PROOFS):
+        parser.error(f"no proof {', '.join(sorted(unknown))}: there are {', '.join(PROOFS)}")
+    return given
 
 
 async def prove(given: argparse.Namespace) -> bool:
