@@ -68,8 +68,11 @@ class InboxWriter:
             await self.bell.wait(jittered(POLL_BUSY_SECONDS))
             return
         if not self._rounds:
-            busy = self._busy or self._rounds.has_waiting
-            await self.bell.wait(jittered(POLL_BUSY_SECONDS if busy else POLL_IDLE_SECONDS))
+            await self.bell.wait(self._poll_seconds())
+
+    def _poll_seconds(self) -> float:
+        busy = self._busy or self._rounds.has_waiting or self._rounds.next_look_seconds is not None
+        return jittered(POLL_BUSY_SECONDS if busy else POLL_IDLE_SECONDS)
 
     def _room(self, scope_id: ScopeId) -> int:
         """How many jobs of the scope may be taken now."""

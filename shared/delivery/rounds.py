@@ -43,7 +43,10 @@ class Rounds:
 
     @property
     def next_look_seconds(self) -> float | None:
-        """How long to wait at most while there are due jobs, in whoever's hands: a lease may end. None without any."""
+        """How long to wait at most for the next look while there are due jobs, in whoever's hands; None without any.
+
+        A lease may end, and a wake may have been for a retried job, in a lane that it does not speak of.
+        """
         return self._lookout.next_look_seconds if self._sees_due else None
 
     async def look(self, bell: Doorbell, database: Database) -> None:
@@ -51,6 +54,7 @@ class Rounds:
         for scope_id in bell.take():
             for lane in FRESH_LANES:
                 self._add((scope_id, lane))
+            self._sees_due = True
         if bell.take_anywhere():
             self._lookout.hurry()
         found = await self._lookout.find(database)

@@ -118,6 +118,19 @@ async def test_an_old_job_in_another_process_hands_is_found_again_when_its_lease
     assert await take(rounds, database) == 1
 
 
+async def test_a_retried_job_that_was_woken_right_after_a_look_is_found_by_the_next(
+    rounds: Rounds, bell: Doorbell, database: Database
+) -> None:
+    await rounds.look(bell, database)
+    await create_jobs(database, [new_job(lane=Lane.TRANSACTIONAL_RETRY)])
+    bell.ring(frozenset({ScopeId(1)}))
+    await rounds.look(bell, database)
+    assert await take(rounds, database) == 0
+    assert rounds.next_look_seconds is not None
+    await look_again(rounds, bell, database)
+    assert await take(rounds, database) == 1
+
+
 async def test_one_old_job_moves_no_other_lanes_low(rounds: Rounds, bell: Doorbell, database: Database) -> None:
     await create_jobs(database, [new_job(scope_id=1)])
     await make_due(database, timedelta(days=1))
