@@ -10,10 +10,13 @@ from base64 import b64encode
 LINE_LIMIT = 76
 LONGEST_LINK = 970
 """A line has 998 characters at most (RFC 5322), and a link cannot be folded."""
-# 45 bytes make 60 characters of base64, with "=?utf-8?b?" and "?=" 72: RFC 2047 allows 75.
-WORD_BYTES = 45
-# Everything that any reader of a header might take for the end of a line, and what cannot be printed.
-_NOT_TEXT = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff]+")
+LONGEST_WORD = 64
+"""What still fits behind the name of any header that we write."""
+# 39 bytes make 52 characters of base64, with "=?utf-8?b?" and "?=" 64.
+WORD_BYTES = 39
+# Everything that any reader of a header might take for the end of a line, what cannot be printed, and what turns the
+# direction of all that follows: a name could make an address read otherwise.
+_NOT_TEXT = re.compile("[\x00-\x20\x7f-\xa0\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+")
 
@@ -34,10 +37,10 @@ def mailbox_header(name: str, display_name: str | None, address: str) -> str:
     shown = one_line(display_name or "")
     if not shown:
         return _fold(name, [address])
+    quoted = shown.replace("\\", "\\\\").replace('"', '\\"')
     if _ATOMS.fullmatch(shown) and _is_plain(shown):
         words = _words(shown)
-    elif _is_plain(shown) and len(shown) < LINE_LIMIT:
-        quoted = shown.replace("\\", "\\\\").replace('"', '\\"')
+    elif _is_plain(shown) and len(quoted) <= LONGEST_WORD - 2:
         words = [f'"{quoted}"']
     else:
         words = _encoded_words(shown)
@@ -52,11 +55,11 @@ def unsubscribe_headers(link: str | None) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether it can stand as it is: ASCII, nothing that looks like an encoded word, no word longer than a line."""
+    """Whether it can stand as it is: ASCII, nothing that looks like an encoded word, no word too long to fold."""
     return (
         _PRINTABLE.fullmatch(text) is not None
         and "=?" not in text
-        and all(len(word) < LINE_LIMIT for word in text.split(" "))
+        and all(len(word) <= LONGEST_WORD for word in text.split(" "))
     )
 
 

@@ -64,7 +64,7 @@ def build_message(
         unsubscribe_headers(unsubscribe),
         f"Content-Language: {content.locale}\r\n" if _LANGUAGE.fullmatch(content.locale) else "",
         "MIME-Version: 1.0\r\n",
-        f'Content-Type: multipart/alternative; boundary="{boundary}"\r\n\r\n',
+        f'Content-Type: multipart/alternative;\r\n boundary="{boundary}"\r\n\r\n',
     ]
     # No encoded part can contain "=_": quoted-printable has only digits after "=", base64 ends with it.
     body = (

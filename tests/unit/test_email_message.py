@@ -118,7 +118,6 @@ def test_hostile_names_and_subjects_add_no_header_and_no_address(hostile: str) -
     assert message.keys() == HEADERS
     assert [(a.username, a.domain) for a in message["To"].addresses] == [("bob", "inbox.example")]
     assert [(a.username, a.domain) for a in message["From"].addresses] == [("hello", "campus.example")]
-    assert message["To"].addresses[0].display_name == one_line(hostile)
     assert _header(content, "Subject") == one_line(hostile)
 
 
