@@ -9,7 +9,7 @@ from shared.errors import StoreUnavailable
 from shared.ids import TenantId
 from shared.logs import get_logger
 from shared.retry import UNANSWERED_STEP
-from shared.store.database import Database
+from shared.store.database import Database, HotConnection
 from shared.store.pauses import (
     Pause,
     PauseKey,
@@ -47,7 +47,7 @@ class Pauses:
         self._channel = channel
         self._step = step
         self._probe_lasts = probe_lasts
-        self._pauses: list[Pause] = []
+        self._standing: dict[PauseKey, Pause] = {}
         self._next_look = 0.0
         self._next_forgetting = 0.0
         self._wanted: set[int] = set()
@@ -65,49 +65,48 @@ class Pauses:
             if now >= self._next_forgetting:
                 await forget_stale(pg, FORGOTTEN_AFTER)
                 self._next_forgetting = now + FORGET_SECONDS
-            self._pauses = await read_pauses(pg)
-            for pause_id in self._wanted:
+            await self._read(pg)
+            # Jobs in flight ask for more meanwhile.
+            wanted, self._wanted = self._wanted, set()
+            for pause_id in wanted:
                 if await take_probe_if_free(pg, pause_id, self._probe_lasts):
                     self._probes[pause_id] = now + self._probe_lasts.total_seconds()
-        self._wanted.clear()
         self._probes = {key: until for key, until in self._probes.items() if until > now}
         self._next_look = time.monotonic() + LOOK_SECONDS
 
     def is_paused(self, tenant_id: TenantId, channel: Channel | None = None) -> bool:
         """Whether an operator has paused the tenant on ``channel`` (ours, when left out), or all of it."""
+        if not self._standing:
+            return False
         of = channel or self._channel
-        return bool(self._pauses) and any(
-            (key.kind is PauseKind.CHANNEL and key.channel == of)
-            or (key.kind is PauseKind.TENANT and key.tenant_id == tenant_id and key.channel in ("", of))
-            for key in self._keys()
+        return self._stands(
+            PauseKey(PauseKind.CHANNEL, of),
+            PauseKey(PauseKind.TENANT, of, tenant_id),
+            PauseKey(PauseKind.TENANT, "", tenant_id),
         )
 
     def has_event_types(self) -> bool:
         """Whether any event type is paused on our channel."""
-        return any(key.kind is PauseKind.EVENT_TYPE and key.channel in ("", self._channel) for key in self._keys())
+        return any(key.kind is PauseKind.EVENT_TYPE and key.channel in ("", self._channel) for key in self._standing)
 
     def is_event_type_paused(self, tenant_id: TenantId, event_type: str | None) -> bool:
         """Whether an operator has paused this event type of the tenant on our channel."""
-        return bool(self._pauses) and any(
-            key.kind is PauseKind.EVENT_TYPE
-            and key.tenant_id == tenant_id
-            and key.name == event_type
-            and key.channel in ("", self._channel)
-            for key in self._keys()
+        if event_type is None or not self._standing:
+            return False
+        return self._stands(
+            PauseKey(PauseKind.EVENT_TYPE, self._channel, tenant_id, event_type),
+            PauseKey(PauseKind.EVENT_TYPE, "", tenant_id, event_type),
         )
 
     def on_circuit(self, circuit: str, tenant_id: TenantId) -> list[Pause]:
         """The provider's pauses that a job of the tenant meets on ``circuit``."""
-        return [
-            pause
-            for pause in self._pauses
-            if pause.key.name == circuit
-            and pause.key.channel == self._channel
-            and (
-                pause.key.kind is PauseKind.RELAY
-                or (pause.key.kind is PauseKind.SENDER and pause.key.tenant_id == tenant_id)
-            )
-        ]
+        if not self._standing:
+            return []
+        keys = (
+            PauseKey(PauseKind.RELAY, self._channel, name=circuit),
+            PauseKey(PauseKind.SENDER, self._channel, tenant_id, circuit),
+        )
+        return [self._standing[key] for key in keys if key in self._standing]
 
     def has_probe(self, pause: Pause) -> bool:
         """Whether this process may try one job against ``pause``, which is over; if not, it is tried for."""
@@ -131,7 +130,7 @@ class Pauses:
         try:
             async with self._database.hot() as pg:
                 stored = await block(pg, key, verdict.error or "", verdict.code or "", self._step, CEILING)
-                self._pauses = await read_pauses(pg)
+                await self._read(pg)
         except StoreUnavailable as exc:
             log.warning("delivery.pause_not_stored", channel=self._channel, circuit=circuit, error=str(exc))
             return
@@ -152,10 +151,14 @@ class Pauses:
                 for one in pauses:
                     await lift(pg, one.pause_id)
                     log.info("delivery.sender_works_again", channel=self._channel, circuit=one.key.name)
-                self._pauses = await read_pauses(pg)
+                await self._read(pg)
         except StoreUnavailable as exc:
             # It stands, and is over: the next probe lifts it.
             log.warning("delivery.pause_not_lifted", channel=self._channel, error=str(exc))
 
-    def _keys(self) -> Iterable[PauseKey]:
-        return (pause.key for pause in self._pauses)
+    async def _read(self, pg: HotConnection) -> None:
+        # By their keys: every deal asks for each scope that waits, and thousands may be paused.
+        self._standing = {pause.key: pause for pause in await read_pauses(pg)}
+
+    def _stands(self, *keys: PauseKey) -> bool:
+        return any(key in self._standing for key in keys)

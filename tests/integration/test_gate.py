@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from shared.channel import Channel
 from shared.delivery.breaker import FAILURES_TO_OPEN
 from shared.delivery.pace import WorkerSettings
+from shared.delivery.pauses import Pauses
 from shared.delivery.provider import Parcel
 from shared.delivery.worker import KnownTenants, Worker
 from shared.ids import TenantId
 from shared.store.database import Database
-from shared.store.pauses import Pause, PauseKey, PauseKind, pause, read_pauses, resume
+from shared.store.pauses import Pause, PauseKey, PauseKind, block, pause, read_pauses, resume
 from shared.tenant import Mode
 from shared.verdict import Delivered, NoVerdict, SenderBlocked, Verdict
 from tests.factories import create_jobs, new_job
@@ -179,6 +181,23 @@ async def test_a_relay_that_refuses_us_is_paused_for_all_and_probed_by_one(datab
         await until_sent(database, 200)
     assert await standing(database) == []
     assert {attempts for attempts, _, _ in await counts(database)} == {1}
+
+
+async def test_probes_may_be_asked_for_while_others_are_tried_for(database: Database) -> None:
+    pauses = Pauses(database, Channel.EMAIL)
+    async with database.hot() as pg:
+        for circuit in ("one", "two"):
+            await block(pg, PauseKey(PauseKind.RELAY, "email", name=circuit), "no", "535", timedelta(0), timedelta(0))
+    one, two = await standing(database)
+    assert not pauses.has_probe(one)
+    looking = asyncio.create_task(pauses.look())
+    number = two.pause_id
+    while not looking.done():
+        number += 1
+        pauses.has_probe(replace(two, pause_id=number))
+        await asyncio.sleep(0)
+    await looking
+    assert pauses.has_probe(one)
 
 
 async def test_a_refused_sender_is_one_tenants_matter(database: Database) -> None:
