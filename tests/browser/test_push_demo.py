@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -24,6 +25,7 @@ from shared.store.tenants import create_if_missing_and_lock, create_missing_scop
 from shared.tenant import Mode
 from shared.web.server import http_part
 from shared.web.tokens import mint_subscriber_token
+from tests.factories import until
 from tests.fakes.chromium import Page, chromium, find_chromium
 from tests.fakes.webpush import Browser
 
@@ -74,6 +76,26 @@ class Demo:
             "ServiceWorker.deliverPushMessage", origin=self.origin, registrationId=registration, data=payload.decode()
         )
 
+    async def shown(self, count: int) -> list[tuple[str, str, str]]:
+        """Tag, title and body of all that the browser displayed, by its own log, once ``count`` pushes are through."""
+        await until(lambda: len(self._logged("Push event completed")) == count)
+        return [
+            (one["instanceId"], *(field["value"] for field in sorted(one["eventMetadata"], key=_title_first)))
+            for one in self._logged("Notification displayed")
+        ]
+
+    def _logged(self, name: str) -> list[dict[str, Any]]:
+        logged = (
+            event["params"]["backgroundServiceEvent"]
+            for event in self.page.events
+            if event.get("method") == "BackgroundService.backgroundServiceEventReceived"
+        )
+        return [one for one in logged if one["eventName"] == name]
+
+
+def _title_first(field: dict[str, str]) -> int:
+    return ("Title", "Body").index(field["key"])
+
 
 @pytest.fixture
 async def demo(database: Database) -> AsyncIterator[Demo]:
@@ -120,24 +142,20 @@ async def test_the_worker_shows_what_was_pushed_and_a_repeat_in_its_place(demo: 
         "navigator.serviceWorker.register('/push-demo/sw.js', {scope: '/push-demo'})"
         ".then(() => navigator.serviceWorker.ready).then(() => true)"
     )
-    letter = Letter(CONTENT, uuid4(), 3)
-    other = Letter(replace(CONTENT, title="Another"), uuid4(), 4)
-    for one in (letter, letter, other):
-        await demo.push(write_payload(one))
-    shown = "navigator.serviceWorker.ready.then((one) => one.getNotifications())"
-    await page.until(f"{shown}.then((all) => all.length === 2)")
-    told = await page.run(
-        f"{shown}.then((all) => all.map(({{title, body, tag, lang, data}}) => ({{title, body, tag, lang, data}})))"
-    )
-    by_tag = {one["tag"]: one for one in told}
-    assert set(by_tag) == {letter.stable_id.hex, other.stable_id.hex}
-    assert by_tag[letter.stable_id.hex] == {
-        "title": CONTENT.title,
-        "body": CONTENT.body,
-        "tag": letter.stable_id.hex,
-        "lang": "en",
-        "data": {"waybill_job": f"job_{letter.stable_id.hex}", "link": "https://campus.example/b"},
-    }
+    for service in ("notifications", "pushMessaging"):
+        await page.call("BackgroundService.startObserving", service=service)
+        await page.call("BackgroundService.setRecording", shouldRecord=True, service=service)
+    first, other = Letter(CONTENT, uuid4(), 3), Letter(CONTENT, uuid4(), 4)
+    again = replace(first, content=replace(CONTENT, body="Moved to 16:00"))
+    for count, letter in enumerate((first, again, other), start=1):
+        await demo.push(write_payload(letter))
+        shown = await demo.shown(count)
+    # The second has the first one's tag, and so takes its place.
+    assert shown == [
+        (first.stable_id.hex, CONTENT.title, CONTENT.body),
+        (first.stable_id.hex, CONTENT.title, "Moved to 16:00"),
+        (other.stable_id.hex, CONTENT.title, CONTENT.body),
+    ]
 
 
 async def test_an_address_without_a_token_says_what_is_missing(demo: Demo) -> None:

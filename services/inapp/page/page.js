@@ -21,7 +21,8 @@ async function call(method, path, body) {
     },
     body: body && JSON.stringify(body),
   });
-  if (answer.status === 204) return null;
+  // Forgotten already is forgotten too.
+  if (method === "DELETE" && (answer.ok || answer.status === 404)) return null;
   const said = await answer.json();
   if (!answer.ok) throw new Error(said.errors?.[0]?.detail ?? said.detail ?? said.title);
   return said;
@@ -39,8 +40,7 @@ async function subscribe() {
   const { public_key: applicationServerKey } = await call("GET", "push-key");
   await navigator.serviceWorker.register("/push-demo/sw.js", { scope: SCOPE });
   const { pushManager } = await navigator.serviceWorker.ready;
-  const made = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
-  await call("PUT", "push-targets", made.toJSON());
+  await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
 }
 
 async function unsubscribe(made) {
@@ -50,10 +50,12 @@ async function unsubscribe(made) {
 
 async function show() {
   const made = await subscription();
-  button.textContent = made ? "Stop" : "Notify me here";
-  say(made ? "This browser is subscribed." : "This browser is not subscribed yet.", made ? "good" : "");
+  // Said again at every visit: it is still in use, and whoever is signed in now is the one to reach.
+  if (made) await call("PUT", "push-targets", made.toJSON());
   const { data } = await call("GET", "push-targets");
   list.replaceChildren(...data.map(row));
+  button.textContent = made ? "Stop" : "Notify me here";
+  say(made ? "This browser is subscribed." : "This browser is not subscribed yet.", made ? "good" : "");
 }
 
 function row(target) {
