@@ -1,8 +1,8 @@
 """How many mails a second one sender hands over, so that a relay's limit is kept rather than hit."""
 
+import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from shared.delivery.provider import Held
@@ -11,30 +11,31 @@ LONGEST_HOLD = 60.0
 """Seconds. Whoever would wait longer asks again by then: the cap may have been lifted meanwhile."""
 
 
-@dataclass(slots=True)
-class _Flow:
-    """One sender's: when its next mail may go, and when the next of those that were sent away may come back."""
-
-    free_at: float = 0.0
-    booked_until: float = 0.0
-
-
 class Cap:
     """Keeps each sender of this process under its own cap, with even distances between its mails."""
 
-    def __init__(self, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        patience: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         """``patience``: the longest that a mail waits on the spot, in seconds."""
         self._patience = patience
         self._clock = clock
-        self._flows: dict[str, _Flow] = {}
+        self._sleep = sleep
+        self._free_at: dict[str, float] = {}
 
-    def take(self, sender: str, per_second: float) -> float | Held:
-        """In how many seconds a mail of ``sender`` goes: its place is taken. Held: it must ask again."""
-        now, step = self._clock(), 1 / per_second
-        flow = self._flows.setdefault(sender, _Flow())
-        flow.free_at = max(flow.free_at, now)
-        if flow.free_at - now <= self._patience:
-            flow.free_at += step
-            return flow.free_at - step - now
-        flow.booked_until = max(flow.booked_until, flow.free_at) + step
-        return Held(timedelta(seconds=min(flow.booked_until - step - now, LONGEST_HOLD)))
+    async def turn(self, sender: str, per_second: float) -> Held | None:
+        """None once a mail of ``sender`` may go. Held when the patience is over and its turn still far away."""
+        now = self._clock()
+        free_at = max(self._free_at.get(sender, now), now)
+        wait = free_at - now
+        if wait <= self._patience:
+            self._free_at[sender] = free_at + 1 / per_second
+            await self._sleep(wait)
+            return None
+        # Its slot is kept meanwhile: a job that is sent away at once has the next one claimed, and that the next, until
+        # the whole backlog has been claimed in vain.
+        await self._sleep(self._patience)
+        return Held(timedelta(seconds=min(wait - self._patience, LONGEST_HOLD)))

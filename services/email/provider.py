@@ -98,11 +98,7 @@ class EmailProvider:
         sender = parcel.tenant.tenant.senders.email
         if sender is None or sender.per_second is None:
             return None
-        place = self._cap.take(f"{parcel.tenant.tenant_id} {sender.address}", sender.per_second)
-        if isinstance(place, Held):
-            return place
-        await asyncio.sleep(place)
-        return None
+        return await self._cap.turn(f"{parcel.tenant.tenant_id} {sender.address}", sender.per_second)
 
     async def _is_suppressed(self, parcel: Parcel) -> bool:
         if self._suppressions is None or not isinstance(parcel.content, EmailContent):
