@@ -30,7 +30,7 @@ class Timeline:
             heappush(self._waiting, (self.now + seconds, next(self._numbers), until))
             await until
 
-    async def pass_while(self, working: "asyncio.Future[object]") -> None:
+    async def pass_while(self, working: "asyncio.Future[list[None]]") -> None:
         while not working.done():
             for _ in range(SLOTS):
                 await asyncio.sleep(0)
