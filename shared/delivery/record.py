@@ -1,8 +1,10 @@
 """What is written down of an attempt: rows for the store, and the one log line."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from shared import metrics
 from shared.channel import Channel
 from shared.delivery.effect import Effect
 from shared.delivery.provider import Folded, Parcel, TargetResult
@@ -65,8 +67,22 @@ def log_attempted(claim: Claim, parcel: Parcel, row: AttemptRow, effect: Effect)
     )
 
 
+def count_attempts(channel: Channel, reports: Sequence[Report]) -> None:
+    """Have the process's metrics show what ``reports`` tell of."""
+    verdicts = Counter(row.verdict for report in reports for row in report.attempts)
+    for verdict, count in verdicts.items():
+        metrics.attempts.labels(channel, verdict).inc(count)
+    took = metrics.attempt_seconds.labels(channel)
+    for report in reports:
+        for row in report.attempts:
+            took.observe(row.took.total_seconds())
+
+
 def log_entered(entered: Sequence[Entered], took: timedelta) -> None:
     """The canonical line of each job that one in-app statement finished, which took ``took`` for all of them."""
+    if entered:
+        metrics.attempts.labels(Channel.INAPP, "delivered").inc(sum(one.status == "SENT" for one in entered))
+        metrics.attempt_seconds.labels(Channel.INAPP).observe(took.total_seconds())
     for one in entered:
         log_canonical(
             "delivery.attempted",

@@ -10,6 +10,7 @@ from datetime import timedelta
 import asyncpg
 
 from shared.channel import Channel
+from shared.delivery.record import count_attempts
 from shared.errors import StoreUnavailable
 from shared.logs import get_logger
 from shared.store.database import Database, HotConnection
@@ -80,6 +81,7 @@ class Settler:
         return list(batch.values())
 
     async def _write(self, reports: list[Report]) -> None:
+        count_attempts(self._channel, reports)
         try:
             await self._write_when_possible(reports)
         except asyncpg.PostgresError:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared import metrics
 from shared.channel import Channel
 from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
@@ -300,3 +301,17 @@ async def test_a_worker_whose_writer_broke_ends_so_that_it_is_started_anew(
         await until_settled(database, 1)
     assert await states(database) == [("SENT", "")]
     await failing.close()
+
+
+async def test_metrics_show_each_attempt_once(database: Database) -> None:
+    async def by_number(parcel: Parcel) -> Verdict:
+        return Delivered() if parcel.attempt == 1 and parcel.job_id % 2 else Deferred()
+
+    def counted(verdict: str) -> float:
+        return metrics.attempts.labels(Channel.EMAIL, verdict)._value.get()
+
+    before = {verdict: counted(verdict) for verdict in ("delivered", "deferred")}
+    await create_jobs(database, [new_job() for _ in range(10)])
+    async with working(database, ScriptedProvider(by_number)):
+        await until_settled(database, 10)
+    assert {verdict: counted(verdict) - count for verdict, count in before.items()} == {"delivered": 5, "deferred": 5}
