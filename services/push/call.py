@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from services.push.message import Letter
 from services.push.roads import Road
-from shared.delivery.provider import Progress, TargetResult
+from shared.delivery.provider import CUT_OFF, Progress, TargetResult
 from shared.logs import get_logger
 from shared.store.ringing import TargetState
 from shared.verdict import NoVerdict, Verdict
@@ -71,7 +71,7 @@ async def make(calls: Sequence[Call], letter: Letter, deadline: float) -> tuple[
             await asyncio.wait(tasks, timeout=deadline - time.monotonic())
     except asyncio.CancelledError:
         # The engine cancels to stop in time, and still wants what is known by now.
-        code = "cut_off"
+        code = CUT_OFF
     late = [task for task in tasks if not task.done()]
     for task in late:
         task.cancel()

@@ -13,7 +13,7 @@ import msgspec
 from shared.delivery.effect import Effect, effect_of, failed_unsent, held, released
 from shared.delivery.gate import Gate
 from shared.delivery.limit import TimeLimit
-from shared.delivery.provider import Folded, Held, Parcel, Provider
+from shared.delivery.provider import CUT_OFF, Folded, Held, Parcel, Provider
 from shared.delivery.record import log_attempted, report_of, rows_of
 from shared.delivery.simulator import NAME as SIMULATOR
 from shared.delivery.simulator import simulate
@@ -29,8 +29,6 @@ from shared.verdict import NoVerdict, Verdict
 
 log = get_logger()
 
-CUT_OFF = "cut_off"
-"""The code of an attempt that the worker itself ended, because it has to stop."""
 LOST_LIMIT = 4
 """A job that four workers died over is not given to a fifth."""
 EVENT_TYPE_HOLD = timedelta(seconds=60)
@@ -98,7 +96,10 @@ def _precondition(claim: Claim, deadline: float, stop: asyncio.Event) -> Effect 
 
 def _was_stopped_in_time(outcome: Verdict | Folded) -> bool:
     """Whether the worker had to stop and cut the attempt off before anything had left us: as if it had not begun."""
-    return isinstance(outcome, NoVerdict) and outcome.code == CUT_OFF and not outcome.handed_over
+    verdicts = [one.verdict for one in outcome.results] if isinstance(outcome, Folded) else [outcome]
+    return bool(verdicts) and all(
+        isinstance(one, NoVerdict) and one.code == CUT_OFF and not one.handed_over for one in verdicts
+    )
 
 
 def _paused(claim: Claim, tenant: ScopedTenant, gate: Gate) -> Effect | None:

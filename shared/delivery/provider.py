@@ -14,6 +14,9 @@ from shared.job import JobReason, JobStatus
 from shared.tenant import ScopedTenant
 from shared.verdict import Verdict
 
+CUT_OFF = "cut_off"
+"""The code of an attempt that was ended before its time, because the worker has to stop."""
+
 
 class Progress(msgspec.Struct, gc=False):
     """How far an attempt has come, readable when it is cut off.

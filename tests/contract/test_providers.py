@@ -13,12 +13,13 @@ from shared.job import JobReason
 from shared.store.database import Database
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.factories import until
-from tests.fakes.rigs import CONNECTIONS, RIGS, Answer, Rig
+from tests.fakes.answers import Answer
+from tests.fakes.rigs import ATTEMPT, CONNECTIONS, RIGS, Rig
 
 
 @pytest.fixture(params=list(RIGS))
 async def rig(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[Rig]:
-    async with RIGS[request.param](database) as ready:
+    async with RIGS[request.param](database, ATTEMPT) as ready:
         yield ready
 
 
@@ -59,7 +60,9 @@ async def test_each_answer_has_its_verdict_and_the_next_message_goes(
     rig: Rig, answer: Answer, verdict: tuple[object, ...]
 ) -> None:
     rig.answers(answer)
-    told = await rig.attempt(rig.parcel())
+    parcel = rig.parcel()
+    told = await rig.attempt(parcel)
+    assert rig.asked_count == parcel.progress.handed_over, "one message is asked for once, and known to have been"
     rig.answers(Answer.TAKES)
     # A target that died is forgotten by the engine, with the verdict: here it simply answers again.
     before = rig.taken_count
@@ -96,17 +99,66 @@ async def test_a_shutdown_in_the_middle_still_has_a_verdict_and_is_no_end(rig: R
     assert isinstance(await rig.attempt(rig.parcel()), Delivered)
 
 
+async def test_a_slow_answer_is_waited_for_and_is_as_good_as_a_quick_one(rig: Rig) -> None:
+    rig.answers(Answer.IS_SLOW)
+    attempts = [asyncio.create_task(rig.attempt(rig.parcel())) for _ in range(2)]
+    await until(lambda: rig.asked_count == 2)
+    assert rig.taken_count == 0
+    rig.answering.set()
+    assert [type(verdict) for verdict in await asyncio.gather(*attempts)] == [Delivered] * 2
+    assert rig.taken_count == rig.asked_count == 2
+
+
+async def test_whoever_finds_no_free_connection_in_time_knows_that_nothing_went_out(rig: Rig) -> None:
+    rig.answers(Answer.IS_SILENT)
+    parcels = [rig.parcel() for _ in range(2 * CONNECTIONS)]
+    verdicts = await asyncio.gather(*(rig.attempt(parcel) for parcel in parcels))
+    handed_over = [parcel.progress.handed_over for parcel in parcels]
+    assert [bare(verdict) for verdict in verdicts] == [(NoVerdict, one) for one in handed_over]
+    assert 0 < sum(handed_over) == rig.asked_count <= CONNECTIONS
+    await works_and_leaves_nothing_open(rig)
+
+
+async def test_attempts_cut_off_while_they_wait_for_a_connection_have_handed_nothing_over(rig: Rig) -> None:
+    rig.answers(Answer.IS_SLOW)
+    parcels = [rig.parcel() for _ in range(2 * CONNECTIONS)]
+    attempts = [asyncio.create_task(rig.attempt(parcel)) for parcel in parcels]
+    await until(lambda: rig.asked_count > 0)
+    left_behind = [parcel for parcel in parcels if not parcel.progress.handed_over]
+    for attempt, parcel in zip(attempts, parcels, strict=True):
+        if parcel in left_behind:
+            attempt.cancel()
+    assert len(left_behind) >= CONNECTIONS
+    rig.answering.set()
+    verdicts = zip(parcels, await asyncio.gather(*attempts), strict=True)
+    assert {(parcel in left_behind, bare(verdict)) for parcel, verdict in verdicts} == {
+        (True, (NoVerdict, False)),
+        (False, (Delivered,)),
+    }
+    assert rig.taken_count == rig.asked_count == len(parcels) - len(left_behind)
+
+
 async def test_more_at_once_than_there_are_connections_all_go_and_each_goes_once(rig: Rig) -> None:
     count = 3 * CONNECTIONS
     verdicts = await asyncio.gather(*(rig.attempt(rig.parcel()) for _ in range(count)))
     assert [type(verdict) for verdict in verdicts] == [Delivered] * count
-    assert rig.taken_count == count
+    assert rig.taken_count == rig.asked_count == count
+    assert 0 < rig.most_at_once <= CONNECTIONS
 
 
-async def test_a_service_that_was_down_for_long_leaks_no_connection(rig: Rig) -> None:
-    rig.answers(Answer.IS_DOWN)
-    for _ in range(3 * CONNECTIONS):
-        assert bare(await rig.attempt(rig.parcel())) == (NoVerdict, False)
+@pytest.mark.parametrize("answer", [Answer.IS_DOWN, Answer.HANGS_UP, Answer.SAYS_GARBAGE])
+async def test_a_service_in_trouble_for_long_leaks_no_connection(rig: Rig, answer: Answer) -> None:
+    rig.answers(answer)
+    verdicts = [await rig.attempt(rig.parcel()) for _ in range(3 * CONNECTIONS)]
+    assert {type(verdict) for verdict in verdicts} == {NoVerdict}
+    await works_and_leaves_nothing_open(rig)
+
+
+async def works_and_leaves_nothing_open(rig: Rig) -> None:
+    """Everything goes again, over as few connections as ever, and none of them outlives the provider."""
     rig.answers(Answer.TAKES)
     verdicts = await asyncio.gather(*(rig.attempt(rig.parcel()) for _ in range(2 * CONNECTIONS)))
     assert [type(verdict) for verdict in verdicts] == [Delivered] * (2 * CONNECTIONS)
+    await until(lambda: rig.open_count <= CONNECTIONS)
+    await rig.provider.close()
+    await until(lambda: rig.open_count == 0)

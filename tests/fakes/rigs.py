@@ -3,11 +3,10 @@
 import asyncio
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from enum import StrEnum, auto
 
 from services.email.provider import EmailProvider
 from services.email.relays import OneRelay
@@ -25,14 +24,15 @@ from shared.ports import free_ports
 from shared.relay import parse_relay
 from shared.serviceaccount import parse_service_account
 from shared.store.database import Database
+from shared.store.outgoing import NewJob
 from shared.verdict import NoVerdict, Verdict
-from tests.factories import scoped_tenant
-from tests.fakes import fcm, smtp_script, webpush
-from tests.fakes.fcm import Act, FcmPeer, fcm_peer
+from tests.factories import new_job, scoped_tenant
+from tests.fakes import fcm, smtp_script
+from tests.fakes.answers import OF_FIREBASE, OF_PUSH_SERVICES, OF_RELAYS, Answer
+from tests.fakes.fcm import Act
 from tests.fakes.parcels import email_parcel
-from tests.fakes.pushing import Pushing
+from tests.fakes.pushing import Pushing, push_job, pushing_on
 from tests.fakes.smtp import SmtpSink
-from tests.fakes.webpush import WebPushPeer, webpush_peer
 
 CONNECTIONS = 4
 ATTEMPT = timedelta(seconds=6)
@@ -40,62 +40,14 @@ ATTEMPT = timedelta(seconds=6)
 CONTENT = PushContent("Linear algebra is booked", "Tue 1 Dec, 15:00 with Ada", "en")
 
 
-class Answer(StrEnum):
-    """What a peer does with every message from now on, in words that fit all of them."""
-
-    TAKES = auto()
-    REFUSES = auto()
-    IS_DEAD = auto()
-    LATER = auto()
-    IS_DOWN = auto()
-    BLOCKS_US = auto()
-    SAYS_GARBAGE = auto()
-    HANGS_UP = auto()
-    IS_SILENT = auto()
-
-
-_OF_RELAYS: dict[Answer, tuple[tuple[str, smtp_script.Act], ...]] = {
-    Answer.TAKES: (),
-    Answer.REFUSES: (("eod", smtp_script.Reply(550, "5.6.0 malformed message")),),
-    Answer.IS_DEAD: (("rcpt", smtp_script.Reply(550, "5.1.1 no such user")),),
-    Answer.LATER: (("rcpt", smtp_script.Reply(450, "4.2.1 mailbox busy, try again later")),),
-    Answer.IS_DOWN: (
-        ("connect", smtp_script.Reply(421, "4.3.0 closing")),
-        ("mail", smtp_script.Reply(421, "4.3.0")),
-    ),
-    Answer.BLOCKS_US: (("mail", smtp_script.Reply(550, "5.7.1 your IP address is blocked")),),
-    Answer.SAYS_GARBAGE: (("eod", smtp_script.Raw(b"\x00\xff nonsense\r\n")),),
-    Answer.HANGS_UP: (("eod", smtp_script.Drop()),),
-    Answer.IS_SILENT: (("eod", smtp_script.Stall()),),
-}
-_OF_FIREBASE: dict[Answer, Act | None] = {
-    Answer.TAKES: None,
-    Answer.REFUSES: fcm.Refuse(400, "INVALID_ARGUMENT", "bad data", "INVALID_ARGUMENT", at_field="message.data"),
-    Answer.IS_DEAD: fcm.UNREGISTERED,
-    Answer.LATER: fcm.too_many("7"),
-    Answer.IS_DOWN: fcm.UNAVAILABLE,
-    Answer.BLOCKS_US: fcm.OTHER_PROJECTS_TOKEN,
-    Answer.SAYS_GARBAGE: fcm.Say(200, b"\x00\xff nonsense"),
-    Answer.HANGS_UP: fcm.Drop(),
-    Answer.IS_SILENT: fcm.Hang(),
-}
-_OF_PUSH_SERVICES: dict[Answer, Act | None] = {
-    Answer.TAKES: None,
-    Answer.REFUSES: fcm.Say(400, b'{"reason":"BadWebPushTopic"}'),
-    Answer.IS_DEAD: webpush.GONE,
-    Answer.LATER: webpush.THROTTLED,
-    Answer.IS_DOWN: fcm.Say(503),
-    Answer.BLOCKS_US: webpush.WRONG_KEY,
-    Answer.SAYS_GARBAGE: fcm.Say(200, b"<html>nonsense"),
-    Answer.HANGS_UP: fcm.Drop(),
-    Answer.IS_SILENT: fcm.Hang(),
-}
-
-
 class Rig(ABC):
-    """A provider and its peer."""
+    """A provider and its peer. ``answering`` is what a slow peer waits for."""
 
+    channel: Channel
     provider: Provider
+
+    def __init__(self) -> None:
+        self.answering = asyncio.Event()
 
     @abstractmethod
     def answers(self, answer: Answer) -> None:
@@ -106,9 +58,28 @@ class Rig(ABC):
     def taken_count(self) -> int:
         """How many messages it has taken to the end and said so."""
 
+    @property
+    @abstractmethod
+    def asked_count(self) -> int:
+        """How many messages it was asked to take, whatever it did with them."""
+
+    @property
+    @abstractmethod
+    def open_count(self) -> int:
+        """How many connections are open."""
+
+    @property
+    @abstractmethod
+    def most_at_once(self) -> int:
+        """How many were at the most."""
+
     @abstractmethod
     def parcel(self) -> Parcel:
         """One more job for the same recipient."""
+
+    @abstractmethod
+    def job(self) -> NewJob:
+        """The same as a row for a worker."""
 
     @abstractmethod
     async def to_nobody(self) -> tuple[Verdict, Parcel]:
@@ -131,14 +102,20 @@ class Rig(ABC):
 class EmailRig(Rig):
     """A relay that takes mail."""
 
-    def __init__(self, sink: SmtpSink) -> None:
+    channel = Channel.EMAIL
+
+    def __init__(self, sink: SmtpSink, attempt: timedelta) -> None:
+        super().__init__()
         self.sink = sink
-        self.provider = _email(sink.port)
+        self.provider = _email(sink.port, attempt)
 
     def answers(self, answer: Answer) -> None:
         """Have the relay do this."""
         self.sink.script.forget()
-        for stage, act in _OF_RELAYS[answer]:
+        if answer is Answer.IS_SLOW:
+            self.sink.script.always("eod", smtp_script.Wait(self.answering))
+            return
+        for stage, act in OF_RELAYS[answer]:
             self.sink.script.always(stage, act)
 
     @property
@@ -146,83 +123,135 @@ class EmailRig(Rig):
         """Mails taken to the final dot."""
         return len(self.sink.mails)
 
+    @property
+    def asked_count(self) -> int:
+        """How often a mail's text was announced."""
+        return sum(verb == "DATA" for _, verb in self.sink.commands)
+
+    @property
+    def open_count(self) -> int:
+        """The relay's connections."""
+        return self.sink.open_count
+
+    @property
+    def most_at_once(self) -> int:
+        """The relay's most connections."""
+        return self.sink.most_at_once
+
     def parcel(self) -> Parcel:
         """A mail to bob."""
         return email_parcel()
 
+    def job(self) -> NewJob:
+        """A mail to bob."""
+        return new_job()
+
     async def to_nobody(self) -> tuple[Verdict, Parcel]:
         """A relay that takes no connection."""
-        return await _once(self, _email(free_ports(1)[0]))
+        return await _once(self, _email(free_ports(1)[0], ATTEMPT))
 
 
-class FcmRig(Rig):
+class PushRig(Rig):
+    """One target of bob's, behind a peer that counts its lines."""
+
+    channel = Channel.PUSH
+
+    def __init__(self, pushing: Pushing, attempt: timedelta) -> None:
+        super().__init__()
+        self.pushing = pushing
+        self.provider = _push(pushing, pushing.peer.base_url, attempt)
+        self.parcels = push_parcels()
+
+    def parcel(self) -> Parcel:
+        """A push to bob."""
+        return self.parcels("bob")
+
+    def job(self) -> NewJob:
+        """A push to bob."""
+        return push_job()
+
+    def act(self, answers: Mapping[Answer, Act | None], answer: Answer) -> Act | None:
+        """What ``answer`` is, by the table of the peer."""
+        return fcm.Wait(self.answering) if answer is Answer.IS_SLOW else answers[answer]
+
+
+class FcmRig(PushRig):
     """One phone behind a Firebase."""
-
-    def __init__(self, pushing: Pushing) -> None:
-        self.peer: FcmPeer = pushing.peer
-        self._parcels = push_parcels()
-        self._pushing = pushing
-        self.provider = _push(pushing, pushing.peer.base_url)
 
     def answers(self, answer: Answer) -> None:
         """Have Firebase do this."""
-        self.peer.always("phone", _OF_FIREBASE[answer])
+        self.pushing.peer.always("phone", self.act(OF_FIREBASE, answer))
 
     @property
     def taken_count(self) -> int:
         """Messages the phone got."""
-        return len(self.peer.rung("phone"))
+        return len(self.pushing.peer.rung("phone"))
 
-    def parcel(self) -> Parcel:
-        """A push to bob."""
-        return self._parcels("bob")
+    @property
+    def asked_count(self) -> int:
+        """Messages that Firebase was asked to take."""
+        return self.pushing.peer.post_count
+
+    @property
+    def open_count(self) -> int:
+        """Firebase's connections."""
+        return self.pushing.peer.lines.open_count
+
+    @property
+    def most_at_once(self) -> int:
+        """Firebase's most connections."""
+        return self.pushing.peer.lines.most_at_once
 
     async def to_nobody(self) -> tuple[Verdict, Parcel]:
         """A Firebase that takes no connection."""
-        return await _once(self, _push(self._pushing, f"http://127.0.0.1:{free_ports(1)[0]}"))
+        return await _once(self, _push(self.pushing, f"http://127.0.0.1:{free_ports(1)[0]}", ATTEMPT))
 
 
-class WebPushRig(Rig):
+class WebPushRig(PushRig):
     """One browser behind its push service."""
-
-    def __init__(self, pushing: Pushing) -> None:
-        self.peer: WebPushPeer = pushing.web
-        self._parcels = push_parcels()
-        self._pushing = pushing
-        self.provider = _push(pushing, pushing.peer.base_url)
 
     def answers(self, answer: Answer) -> None:
         """Have the push service do this."""
-        self.peer.always("browser", _OF_PUSH_SERVICES[answer])
+        self.pushing.web.always("browser", self.act(OF_PUSH_SERVICES, answer))
 
     @property
     def taken_count(self) -> int:
         """Messages the browser got."""
-        return len(self.peer.browsers["browser"].shown)
+        return len(self.pushing.web.browsers["browser"].shown)
 
-    def parcel(self) -> Parcel:
-        """A push to bob."""
-        return self._parcels("bob")
+    @property
+    def asked_count(self) -> int:
+        """Messages that the push service was asked to take."""
+        return self.pushing.web.browsers["browser"].post_count
+
+    @property
+    def open_count(self) -> int:
+        """The push service's connections."""
+        return self.pushing.web.lines.open_count
+
+    @property
+    def most_at_once(self) -> int:
+        """The push service's most connections."""
+        return self.pushing.web.lines.most_at_once
 
     async def to_nobody(self) -> tuple[Verdict, Parcel]:
         """A browser whose push service takes no connection."""
-        (port,) = free_ports(1)
-        browser = replace(self.peer.browsers["browser"], endpoint=f"http://127.0.0.1:{port}/push/browser")
-        self._pushing.web.browsers["browser"] = browser
-        await self._pushing.browser("browser", recipient_id="nobody")
-        self._pushing.web.rules = EndpointRules(trusted=frozenset({Pair("127.0.0.1", port)}))
-        provider = _push(self._pushing, self._pushing.peer.base_url)
-        parcel = self._parcels("nobody")
+        web, (port,) = self.pushing.web, free_ports(1)
+        web.browsers["browser"] = replace(web.browsers["browser"], endpoint=f"http://127.0.0.1:{port}/push/browser")
+        await self.pushing.browser("browser", recipient_id="nobody")
+        web.rules = EndpointRules(trusted=frozenset({Pair("127.0.0.1", port)}))
+        provider = _push(self.pushing, self.pushing.peer.base_url, ATTEMPT)
+        parcel = self.parcels("nobody")
         verdict = await self.attempt(parcel, provider)
         await provider.close()
         return verdict, parcel
 
 
 @asynccontextmanager
-async def email_rig(_database: Database) -> AsyncIterator[Rig]:
+async def email_rig(_database: Database, attempt: timedelta) -> AsyncIterator[Rig]:
     """The email provider and a relay."""
     sink = await SmtpSink().start()
-    rig = EmailRig(sink)
+    rig = EmailRig(sink, attempt)
     try:
         yield rig
     finally:
@@ -231,33 +260,32 @@ async def email_rig(_database: Database) -> AsyncIterator[Rig]:
 
 
 @asynccontextmanager
-async def fcm_rig(database: Database) -> AsyncIterator[Rig]:
+async def fcm_rig(database: Database, attempt: timedelta) -> AsyncIterator[Rig]:
     """The push provider, Firebase and a phone."""
     await asyncio.to_thread(load)  # most of a second, which the first attempt should not pay
-    async with fcm_peer() as peer, webpush_peer() as web:
-        pushing = Pushing(database, peer, web)
+    async with pushing_on(database) as pushing:
         await pushing.phone("phone")
-        rig = FcmRig(pushing)
+        rig = FcmRig(pushing, attempt)
         yield rig
         await rig.provider.close()
 
 
 @asynccontextmanager
-async def webpush_rig(database: Database) -> AsyncIterator[Rig]:
+async def webpush_rig(database: Database, attempt: timedelta) -> AsyncIterator[Rig]:
     """The push provider, a push service and a browser."""
-    async with fcm_peer() as peer, webpush_peer() as web:
-        pushing = Pushing(database, peer, web)
+    async with pushing_on(database) as pushing:
         await pushing.browser("browser")
-        rig = WebPushRig(pushing)
+        rig = WebPushRig(pushing, attempt)
         yield rig
         await rig.provider.close()
 
 
-RIGS: dict[str, Callable[[Database], AbstractAsyncContextManager[Rig]]] = {
+RIGS: dict[str, Callable[[Database, timedelta], AbstractAsyncContextManager[Rig]]] = {
     "smtp": email_rig,
     "fcm": fcm_rig,
     "webpush": webpush_rig,
 }
+"""Every provider. A rig's attempts may take as long as its maker is told."""
 
 
 def push_parcels() -> Callable[[str], Parcel]:
@@ -273,17 +301,17 @@ def push_parcels() -> Callable[[str], Parcel]:
     return make
 
 
-def _email(port: int) -> EmailProvider:
+def _email(port: int, attempt: timedelta) -> EmailProvider:
     relays = OneRelay(parse_relay(f"smtp://127.0.0.1:{port}"))
-    return EmailProvider(relays, pool_size=CONNECTIONS, attempt_timeout=ATTEMPT)
+    return EmailProvider(relays, pool_size=CONNECTIONS, attempt_timeout=attempt)
 
 
-def _push(pushing: Pushing, fcm_url: str) -> PushProvider:
+def _push(pushing: Pushing, fcm_url: str, attempt: timedelta) -> PushProvider:
     account = OneAccount(parse_service_account(pushing.peer.account.text.encode()))
-    firebase = FcmSender(connections=CONNECTIONS, within=ATTEMPT, base_url=fcm_url)
-    browsers = WebPushSender(pushing.web.rules, connections=CONNECTIONS, within=ATTEMPT)
+    firebase = FcmSender(connections=CONNECTIONS, within=attempt, base_url=fcm_url)
+    browsers = WebPushSender(pushing.web.rules, connections=CONNECTIONS, within=attempt)
     roads = Roads(account, firebase, pushing.vapid, browsers)
-    return PushProvider(pushing.database, roads, attempt_timeout=ATTEMPT)
+    return PushProvider(pushing.database, roads, attempt_timeout=attempt)
 
 
 async def _once(rig: Rig, provider: Provider) -> tuple[Verdict, Parcel]:

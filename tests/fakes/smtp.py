@@ -17,7 +17,7 @@ from email.policy import default
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from tests.fakes.smtp_script import WORDS, Act, Drop, Raw, Reply, Script, Stall, parse_act
+from tests.fakes.smtp_script import WORDS, Drop, Raw, Reply, Script, Stall, Wait, parse_act
 
 LONGEST_WAIT = 20.0
 _HEADERS = BytesHeaderParser()
@@ -210,7 +210,7 @@ class _Dialogue:
         await self.answer("auth", usual)
 
     async def _take_mail(self) -> None:
-        if (act := self.sink.script.act("body")) is not None:
+        if (act := await self._told("body")) is not None:
             await self._line()
             await self._do(act)
             await self.reader.read()
@@ -218,7 +218,7 @@ class _Dialogue:
         lines: list[bytes] = []
         while (line := await self._line()) != b".\r\n":
             lines.append(line[1:] if line.startswith(b".") else line)
-        act = self.sink.script.act("eod")
+        act = await self._told("eod")
         if not isinstance(act, Reply) or act.code < 400:
             await self._keep(b"".join(lines))
         await self._do(act or Reply(250, f"2.0.0 queued as {len(self.sink.mails)}"))
@@ -231,9 +231,17 @@ class _Dialogue:
 
     async def answer(self, stage: str, usual: Reply) -> bool:
         """Whether the client may go on after what was answered at ``stage``."""
-        return await self._do(self.sink.script.act(stage) or usual)
+        return await self._do(await self._told(stage) or usual)
 
-    async def _do(self, act: Act) -> bool:
+    async def _told(self, stage: str) -> Reply | Raw | Stall | Drop | None:
+        """What to do now at ``stage`` instead of the usual."""
+        act = self.sink.script.act(stage)
+        if isinstance(act, Wait):
+            await act.until.wait()
+            return None
+        return act
+
+    async def _do(self, act: Reply | Raw | Stall | Drop) -> bool:
         match act:
             case Stall():
                 await self._line()

@@ -1,5 +1,6 @@
 """What a fake SMTP server is told to do: at which stage it answers otherwise, stalls or hangs up."""
 
+import asyncio
 import json
 from collections import defaultdict, deque
 from dataclasses import dataclass
@@ -43,7 +44,14 @@ class Drop:
     """Close the connection without an answer."""
 
 
-Act = Reply | Raw | Stall | Drop
+@dataclass(frozen=True)
+class Wait:
+    """Go the usual way once ``until`` is set."""
+
+    until: asyncio.Event
+
+
+Act = Reply | Raw | Stall | Drop | Wait
 
 
 class Script:
