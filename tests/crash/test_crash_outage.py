@@ -9,6 +9,7 @@ SHORT = Outage(
     seconds=6,
     pace=10,
     around=1,
+    to_the_last=False,
     settings={"PUSH_LEASE": "9s", "PUSH_ATTEMPT_TIMEOUT": "3s", "LEASE_MARGIN": "1s", "UNANSWERED_BACKOFF": "1s"},
 )
 

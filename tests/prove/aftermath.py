@@ -48,7 +48,10 @@ class Harm:
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What an outage came to. ``unknowns``: silences after the hand-over, of which each probe may meet one."""
+    """What an outage came to. ``unknowns``: silences after the hand-over, of which each probe may meet one.
+
+    ``connections_left``: how many may be open in the end.
+    """
 
     harm: Harm
     jobs: int
@@ -59,6 +62,7 @@ class Aftermath:
     before: Footprint
     most: Footprint
     after: Footprint
+    connections_left: int
 
     @property
     def is_good(self) -> bool:
@@ -68,7 +72,7 @@ class Aftermath:
             and self.unknowns <= SLOTS + self.silent_seconds / FIRST_REST_SECONDS
             and self.after.memory <= self.before.memory * MORE_MEMORY
             and self.most.connections <= SLOTS * CONNECTIONS_PER_SLOT
-            and self.after.connections <= self.before.connections
+            and self.after.connections <= self.connections_left
         )
 
 

@@ -37,12 +37,14 @@ STUBBORN_SECONDS = 120.0
 class Outage:
     """``pace`` events a second while Firebase is away for ``seconds``: half of them refusing, half of them silent.
 
-    It works for ``around`` seconds before and after. ``settings`` go before the product's own.
+    It works for ``around`` seconds before and after. ``settings`` go before the product's own. ``to_the_last``: in the
+    end every kept connection must close, too, which takes half a minute.
     """
 
     seconds: float = 600.0
     pace: float = 50.0
     around: float = 10.0
+    to_the_last: bool = True
     settings: Mapping[str, str] = field(
         default_factory=lambda: {
             "PUSH_SLOTS": str(SLOTS),
@@ -104,7 +106,8 @@ async def fcm_outage(database_url: str, amqp_url: str, folder: Path, outage: Out
                 say(f"{traffic.accepted} events were accepted; waiting for the last of them")
                 await until_final(database, FINAL_SECONDS)
                 drained = time.monotonic() - recovered
-                after = await _calm(push, before)
+                left = 0 if outage.to_the_last else before.connections
+                after = await _calm(push, left)
             return Aftermath(
                 await harm(database, installation.fcm, PHONES, traffic.accepted),
                 jobs=traffic.accepted,
@@ -115,6 +118,7 @@ async def fcm_outage(database_url: str, amqp_url: str, folder: Path, outage: Out
                 before=before,
                 most=push.most,
                 after=after,
+                connections_left=left,
             )
         finally:
             await database.close()
@@ -149,11 +153,11 @@ async def _all_phones(installation: Installation, act: Act | None, seconds: floa
     await eventually(asked, NOTICED_SECONDS)
 
 
-async def _calm(push: Watched, before: Footprint) -> Footprint:
-    """What push takes up once it has no more connections than before, or after long enough."""
+async def _calm(push: Watched, left: int) -> Footprint:
+    """What push takes up once no more than ``left`` connections are open, or after long enough."""
 
     async def is_calm() -> bool:
-        return (await push.now()).connections <= before.connections
+        return (await push.now()).connections <= left
 
     with contextlib.suppress(AssertionError):
         await eventually(is_calm, CALM_SECONDS, pause=0.5)
