@@ -1,7 +1,8 @@
 """The Liquid that tenants write: the allowed tags, with nodes that count steps and escape by kind.
 
 ``echo``, ``cycle``, ``liquid`` and ``include`` are left out: they print past the escaping or reach for other
-templates. ``tablerow`` prints HTML of its own, ``increment`` shares names with values.
+templates. ``tablerow`` prints HTML of its own, ``increment`` shares names with values. ``render`` is gone before a
+template comes here: partials are put in when the tenant file is read.
 """
 
 from typing import ClassVar, TextIO
@@ -116,7 +117,7 @@ _TAGS: tuple[tuple[type[Tag], type[Node] | None], ...] = (
 
 TAG_WORDS = (
     *("assign", "break", "capture", "case", "comment", "continue", "else", "elsif", "for", "if", "raw"),
-    *("unless", "when"),
+    *("render", "unless", "when"),
 )
 """The words that may follow ``{%``, for did-you-mean."""
 

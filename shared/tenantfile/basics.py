@@ -10,7 +10,9 @@ from shared.suggestion import did_you_mean
 from shared.tenant import Category, Retention
 from shared.tenantfile.later import LATER_CHANNELS
 from shared.tenantfile.nodes import Report, Scalar
+from shared.tenantfile.partials import Partials
 from shared.tenantfile.section import Section, as_block
+from shared.tenantfile.sources import Localized
 from shared.tenantfile.texts import TextReader
 
 TENANT_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -117,3 +119,14 @@ def _read_channels(section: Section, report: Report) -> tuple[Channel, ...] | No
         else:
             channels.append(built[word])
     return tuple(channels)
+
+
+def read_partials(section: Section | None, texts: TextReader) -> Partials:
+    """Texts that templates take in by name."""
+    by_name: dict[str, Localized] = {}
+    for name, node in ({} if section is None else section.node.entries).items():
+        if not NAME.fullmatch(name):
+            texts.report.add(node.place, "a name begins with a letter and has letters, digits, _ . - only")
+        elif (partial := texts.read(node)) is not None:
+            by_name[name] = partial
+    return Partials(by_name, texts.report)

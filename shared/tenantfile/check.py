@@ -12,6 +12,7 @@ from shared.tenantfile.basics import (
     read_app_link_schemes,
     read_categories,
     read_locales,
+    read_partials,
     read_retention,
     read_timezone,
     read_website,
@@ -105,6 +106,7 @@ def _read_basics(section: Section, folder: Path, report: Report) -> tuple[Tenant
         report.add(place, "begins with a small letter and has small letters, digits, _ - only, 63 at most")
     locales = read_locales(section)
     texts = TextReader(folder, locales, report)
+    texts.partials = read_partials(section.section("partials"), texts)
     tenant = Tenant(
         key=key,
         name=section.text("name", required=True) or key,

@@ -9,8 +9,9 @@ from shared.rendering.kinds import Kind
 from shared.tenant import EmailRule, InappRule, LinkTemplate, Texts
 from shared.tenantfile.nodes import Block, Node, Place, Report
 from shared.tenantfile.section import Section, as_block, as_text
+from shared.tenantfile.sources import Localized, Source
 from shared.tenantfile.terms import Options, read_options
-from shared.tenantfile.texts import Localized, Source, TextReader
+from shared.tenantfile.texts import TextReader
 
 Problem = Callable[[str], str | None]
 """What is wrong with the output of a template, in words that go on from its name."""

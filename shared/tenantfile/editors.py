@@ -40,6 +40,7 @@ def tenant_schema() -> Schema:
                 "email_layout": _source(
                     "A template around every mail: {{ content }} in it, and {{ unsubscribe }} where that link goes."
                 ),
+                "partials": _named({"$ref": "#/$defs/texts"}),
                 "categories": _named(_category()),
                 "defaults": _object(_options()),
                 "event_types": _named(_event_type()),

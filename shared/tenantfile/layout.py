@@ -6,8 +6,9 @@ from shared.rendering.liquid import TemplateMistakes, parse_template
 from shared.rendering.uses import uses_of
 from shared.tenantfile.nodes import Node, Report
 from shared.tenantfile.paths import Paths
+from shared.tenantfile.sources import Source
 from shared.tenantfile.templates import TemplateCheck
-from shared.tenantfile.texts import Source, TextReader
+from shared.tenantfile.texts import TextReader
 
 
 def read_layout(node: Node | None, texts: TextReader) -> str | None:

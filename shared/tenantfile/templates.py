@@ -7,7 +7,7 @@ from shared.rendering.uses import Use, uses_of
 from shared.suggestion import closest
 from shared.tenantfile.nodes import Report
 from shared.tenantfile.paths import Found, Paths, Unknown
-from shared.tenantfile.texts import Localized, Source
+from shared.tenantfile.sources import Localized, Source
 
 
 class TemplateCheck:

@@ -1,57 +1,24 @@
 """Texts of the file: one for every locale, or one per locale, written in place or in a file beside it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from shared.rendering.bounds import MAX_SOURCE_CHARACTERS
 from shared.rendering.locales import choose_locale
 from shared.suggestion import did_you_mean
-from shared.tenant import Texts
 from shared.tenantfile.nodes import Block, Node, Place, Report, Scalar
+from shared.tenantfile.partials import Partials
 from shared.tenantfile.section import as_text
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One template: where it is named in the tenant file, its text, and the file it came from, if any."""
-
-    place: Place
-    text: str
-    file: str | None = None
-
-    def locate(self, line: int) -> str:
-        """Words that say which line of the text is meant; empty when there is only one."""
-        if self.file is not None:
-            return f"{self.file} line {line}: "
-        return f"line {line}: " if "\n" in self.text.rstrip("\n") else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Localized:
-    """One text of the file with its source in every locale of the tenant."""
-
-    sources: dict[str, Source]
-
-    def texts(self) -> Texts:
-        """What goes into the model."""
-        return {locale: source.text for locale, source in self.sources.items()}
-
-    def each(self) -> Iterator[tuple[list[str], Source]]:
-        """Every source once, with the locales it serves."""
-        seen: dict[tuple[Place, str], tuple[list[str], Source]] = {}
-        for locale, source in self.sources.items():
-            seen.setdefault((source.place, source.text), ([], source))[0].append(locale)
-        yield from seen.values()
+from shared.tenantfile.sources import Localized, Source
 
 
 class TextReader:
-    """Reads texts for ``locales``; files are read from ``folder`` and nowhere else."""
+    """Reads texts for ``locales``; files are read from ``folder`` and nowhere else. ``partials`` are put into them."""
 
     def __init__(self, folder: Path, locales: tuple[str, ...], report: Report) -> None:
         self._folder = folder.resolve()
         self._locales = locales
         self.report = report
+        self.partials: Partials | None = None
 
     def read(self, node: Node | None) -> Localized | None:
         """The text under ``node`` in every locale; None when there is none, or a mistake."""
@@ -59,11 +26,24 @@ class TextReader:
             return None
         if isinstance(node, Block) and set(node.entries) != {"file"}:
             return self._per_locale(node)
-        source = self.source(node)
-        return None if source is None else Localized(dict.fromkeys(self._locales, source))
+        source = self._as_written(node)
+        return None if source is None else self._whole(dict.fromkeys(self._locales, source))
 
     def source(self, node: Node) -> Source | None:
         """The one text under ``node``, for all locales; None and a mistake when there is none."""
+        source = self._as_written(node)
+        return None if source is None else self._put_partials_into(source, None)
+
+    def _whole(self, written: dict[str, Source]) -> Localized | None:
+        """The text with its partials put in, which may be other ones in every locale."""
+        whole = {locale: self._put_partials_into(source, locale) for locale, source in written.items()}
+        found = {locale: source for locale, source in whole.items() if source is not None}
+        return Localized(found) if len(found) == len(written) else None
+
+    def _put_partials_into(self, source: Source, locale: str | None) -> Source | None:
+        return source if self.partials is None else self.partials.put_into(source, locale)
+
+    def _as_written(self, node: Node) -> Source | None:
         if isinstance(node, Block):
             if set(node.entries) != {"file"}:
                 self.report.add(node.place, "must be text or {file: …}")
@@ -80,7 +60,7 @@ class TextReader:
                 hint = did_you_mean(locale, self._locales) or f"; the file's are {', '.join(self._locales)}"
                 self.report.add(child.place, f"unknown locale {locale}{hint}")
                 complete = False
-            elif (source := self.source(child)) is None:
+            elif (source := self._as_written(child)) is None:
                 complete = False
             else:
                 written[locale] = source
@@ -89,7 +69,7 @@ class TextReader:
             self.report.add(node.place, f"has no text for {', '.join(missing)}")
         if missing or not complete:
             return None
-        return Localized({name: written[choose_locale(name, list(written))] for name in self._locales})
+        return self._whole({name: written[choose_locale(name, list(written))] for name in self._locales})
 
     def _is_served(self, locale: str, node: Block) -> bool:
         parts = locale.split("-")

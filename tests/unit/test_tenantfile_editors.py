@@ -29,6 +29,7 @@ WHOLE = (
 retention: {events: 90d}
 defaults: {retry: {attempts: 3}}
 categories: {news: {title: News}}
+partials: {greeting: Hello}
 senders:
   email: {from: a@acme.example, relay: {url: {env: A}}, per_second: 5}
   push: {fcm: {service_account: {file: a}}}
