@@ -145,6 +145,26 @@ async def test_a_vacation_at_the_return_path_does_nothing(back: Back) -> None:
     assert await back.state() == SENT
 
 
+@pytest.mark.parametrize(
+    ("action", "status", "words"),
+    [
+        ("failed", "4.2.2", "452 4.2.2 mailbox full"),
+        ("failed", "5.2.2", "552 5.2.2 over quota"),
+        ("failed", "4.4.7", "Message expired"),
+        ("failed", "5.7.1", "550 5.7.1 our filter calls it spam"),
+        ("delayed", "4.4.1", "no answer from host"),
+    ],
+)
+async def test_a_bounce_that_tells_of_no_dead_address_suppresses_nobody(
+    back: Back, action: str, status: str, words: str
+) -> None:
+    path = back.return_path()
+    raw = back.bounce(path).replace(b"Action: failed", f"Action: {action}".encode())
+    raw = raw.replace(b"Status: 5.1.1", f"Status: {status}".encode())
+    await back.take(raw.replace(b"550 5.1.1 no such user", words.encode()), ReceiptSource.LISTENER, path)
+    assert (await back.state())[2] == []
+
+
 async def test_a_bounce_before_the_verdict_waits_and_the_sweep_applies_it(back: Back) -> None:
     async with back.database.hot() as pg:
         await pg.execute("TRUNCATE outgoing, content, attempts, ledger")
