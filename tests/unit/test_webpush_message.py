@@ -114,6 +114,7 @@ def test_a_key_comes_back_from_how_it_is_kept_and_from_pem() -> None:
         b"-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----",
         ec.generate_private_key(ec.SECP384R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
     ],
+    ids=["nothing", "a password", "base64", "bytes", "no PEM", "another curve"],
 )
 def test_what_is_no_vapid_key_is_refused_without_being_repeated(secret: bytes) -> None:
     with pytest.raises(VapidKeyUnusable) as raised:
@@ -140,6 +141,7 @@ def test_keys_are_kept_the_one_way_however_they_were_written() -> None:
         (write_base64url(b"\x02" + bytes(64)), BROWSER.keys.auth, ["p256dh"]),
         (write_base64url(b"\x04" + b"\xff" * 64), BROWSER.keys.auth, ["p256dh"]),
     ],
+    ids=["empty", "no base64", "not ASCII", "swapped", "short auth", "zero point", "compressed", "off the curve"],
 )
 def test_keys_that_are_none_are_named(p256dh: str, auth: str, wrong: list[str]) -> None:
     assert [name for name, _ in key_problems(p256dh, auth)] == wrong
