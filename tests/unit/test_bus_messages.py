@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.broker.bus import Rest
+from shared.broker.bus import LONGEST_OUTAGE_REST_SECONDS, Rest
 from shared.broker.local import LocalBus
 from shared.broker.messages import (
     MAX_IDS_PER_MESSAGE,
@@ -16,7 +16,7 @@ from shared.broker.messages import (
 )
 from shared.errors import PublishUnconfirmed, StoreUnavailable
 from shared.ids import ScopeId, new_event_id
-from shared.lifecycle import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from shared.lifecycle import FIRST_PAUSE_SECONDS
 
 
 def test_an_announcement_is_read_as_it_was_written() -> None:
@@ -84,6 +84,6 @@ def test_a_failed_message_rests_longer_and_longer_only_while_postgres_is_away() 
     assert [rest.seconds(ValueError()) for _ in range(3)] == [FIRST_PAUSE_SECONDS] * 3
     rests = [rest.seconds(away) for _ in range(12)]
     assert rests == sorted(rests)
-    assert rests[-1] == LONGEST_PAUSE_SECONDS
+    assert rests[-1] == LONGEST_OUTAGE_REST_SECONDS
     rest.over()
     assert rest.seconds(away) == FIRST_PAUSE_SECONDS
