@@ -16,19 +16,27 @@ log = get_logger()
 
 MOST_TALLIES = 4096
 
+ENOUGH = 2
+"""So many friends met earlier vouch for us, and no more: what was taken yesterday says little of today."""
+
 _OF_ANOTHER = re.compile(r"mismatch|do(?:es)? not correspond", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What targets said of one credential, ever since this process knows it: whose they are does not change."""
+    """What targets said of one credential lately: those that took a message, and the strangers since then."""
 
     taken: int = 0
     refused: int = 0
 
+    def note(self, friends: int, strangers: int) -> None:
+        """Take in what was said in one attempt."""
+        self.taken = max(min(self.taken, ENOUGH), friends)
+        self.refused = strangers if friends else self.refused + strangers
+
 
 class Strangers:
-    """Remembers, for each credential on each circuit, how many targets took a message and how many are another's."""
+    """Remembers, for each credential on each circuit, whether targets took our messages or called us somebody else."""
 
     def __init__(self) -> None:
         self._tallies: OrderedDict[tuple[str, str], _Tally] = OrderedDict()
@@ -43,8 +51,7 @@ class Strangers:
         if len(self._tallies) > MOST_TALLIES:
             self._tallies.popitem(last=False)
         strangers = sum(_is_strangers(verdict) for verdict in verdicts)
-        tally.taken += sum(isinstance(verdict, Delivered) for verdict in verdicts)
-        tally.refused += strangers
+        tally.note(sum(isinstance(verdict, Delivered) for verdict in verdicts), strangers)
         if not strangers or tally.taken <= tally.refused:
             return list(verdicts)
         log.warning("push.targets_of_another_sender", circuit=circuit, count=strangers)

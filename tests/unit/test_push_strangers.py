@@ -26,6 +26,18 @@ def test_one_among_many_that_are_ours_is_a_stranger() -> None:
     assert judged(OTHERS, strangers=strangers) == [OTHERS]
 
 
+def test_friends_of_yesterday_do_not_vouch_for_credentials_that_fail_today() -> None:
+    strangers = Strangers()
+    judged(*[Delivered()] * 100, strangers=strangers)
+    assert judged(Delivered(), *[OTHERS] * 19, strangers=strangers) == [Delivered(), *[OTHERS] * 19]
+    judged(*[Delivered()] * 100, strangers=strangers)
+    judged(Delivered(), strangers=strangers)
+    assert judged(OTHERS, strangers=strangers) == [KEPT]
+    assert judged(OTHERS, strangers=strangers) == [OTHERS], "two in a row, and nobody in between who took anything"
+    judged(Delivered(), strangers=strangers)
+    assert judged(OTHERS, strangers=strangers) == [KEPT]
+
+
 def test_other_credentials_begin_with_a_clean_sheet() -> None:
     strangers = Strangers()
     judged(*[Delivered()] * 100, strangers=strangers)
