@@ -76,17 +76,11 @@ async def store(database: Database, account: IssuedAccount) -> None:
         await put_secret(connection, tenant.tenant_id, FCM, sealed)
 
 
-async def told_pauses(database_url: str) -> list[dict[str, Any]]:
+def told_pauses(database_url: str) -> list[dict[str, Any]]:
     """What ``waybill pauses`` says."""
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [WAYBILL, "pauses", "--json"],
-        env=clean_environment({"DATABASE_URL": database_url}),
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS,
-        check=True,
-    )
+    environment = clean_environment({"DATABASE_URL": database_url})
+    command = [WAYBILL, "pauses", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
     listed: list[dict[str, Any]] = json.loads(done.stdout)
     return listed
 
@@ -101,7 +95,7 @@ async def test_nineteen_of_twenty_phones_get_it_once_as_soon_as_the_right_accoun
         await pushing.post(push_job())
         assert [one.status for one in await pushing.until_settled()] == ["PENDING"]
         assert await pushing.tokens() == {OURS, *THEIRS}
-        (pause,) = await told_pauses(database_url)
+        (pause,) = await asyncio.to_thread(told_pauses, database_url)
         assert (pause["kind"], pause["channel"], pause["code"]) == ("sender", "push", "SENDER_ID_MISMATCH")
         assert str(pause["name"]).startswith("fcm ")
         await store(database, pushing.peer.right)
