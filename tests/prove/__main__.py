@@ -16,6 +16,7 @@ from tests.prove.guards import GUARDS, take_out
 from tests.prove.oracle import Harm
 from tests.prove.outage import Outage
 from tests.prove.outage import fcm_outage as live_through
+from tests.prove.relay import relay_outage as mend_relay
 from tests.prove.storm import Weather
 from tests.prove.storm import storm as ride
 
@@ -69,6 +70,13 @@ async def fcm_outage(place: Bench, orders: argparse.Namespace) -> tuple[Result, 
     return {"proof": "fcm_outage", "minutes": orders.minutes, **told.pop("harm"), **told}, survived.is_good
 
 
+async def relay_outage(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
+    """A relay away, blocking us and refusing our login, while mail goes on coming."""
+    async with place.database(POOL_SIZE) as database:
+        mended = await mend_relay(database, orders.relay_seconds, orders.pace, place.say)
+    return {"proof": "relay_outage", **asdict(mended)}, mended.is_good
+
+
 async def guards(place: Bench, orders: argparse.Namespace) -> tuple[Result, bool]:
     """The guards of the invariants taken out one by one: a test must fail without each."""
     taken_out = await asyncio.to_thread(take_out, GUARDS, place.say)
@@ -81,6 +89,7 @@ PROOFS: dict[str, Callable[[Bench, argparse.Namespace], Awaitable[tuple[Result, 
     "fuzz": fuzz,
     "storm": storm,
     "fcm_outage": fcm_outage,
+    "relay_outage": relay_outage,
     "guards": guards,
 }
 
@@ -92,9 +101,10 @@ def orders() -> argparse.Namespace:
     parser.add_argument("--seed", action="append", help="of the fuzz; may be given several times")
     parser.add_argument("--claims", type=int, default=CLAIMS, help="of the fuzz, for each seed")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the storm blows")
-    parser.add_argument("--pace", type=float, default=50.0, help="events a second in storm and outage")
+    parser.add_argument("--pace", type=float, default=50.0, help="events a second in storm and outages")
     parser.add_argument("--kill-every", type=float, default=5.0, help="seconds between two kills in the storm")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long Firebase is away")
+    parser.add_argument("--relay-seconds", type=float, default=120.0, help="how long the relay is in each trouble")
     given = parser.parse_args()
     if unknown := set(given.name) - set(PROOFS):
         parser.error(f"no proof {', '.join(sorted(unknown))}: there are {', '.join(PROOFS)}")
