@@ -61,7 +61,12 @@ def _senders() -> Schema:
         "from": {**TEXT, "description": "Say Campus <hello@campus.example>."},
         "reply_to": TEXT,
         "relay": _object({"url": reference}, "url"),
-        "per_second": {"type": "number", "minimum": LEAST_PER_SECOND, "maximum": MOST_PER_SECOND},
+        "per_second": {
+            "type": "number",
+            "minimum": LEAST_PER_SECOND,
+            "maximum": MOST_PER_SECOND,
+            "description": "How many mails a second each email process hands over at most.",
+        },
     }
     webpush = _object({"contact": {**TEXT, "description": "Say mailto:ops@campus.example."}, "vapid_key": reference})
     return _object({"email": _object(email, "from"), "push": _object({"fcm": fcm, "webpush": webpush})})
