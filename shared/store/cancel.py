@@ -12,7 +12,7 @@ from shared.channel import Channel
 from shared.event import EventStatus
 from shared.ids import EventId, ScopeId
 from shared.job import JobReason, JobStatus
-from shared.store.claim import MAY_HAVE_SENT
+from shared.store.claim import MAY_HAVE_SENT, number_of
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA, COUNT_WORK
 
@@ -96,7 +96,7 @@ cancelled AS (
 ),
 vanished AS (
   INSERT INTO attempts (job_id, claim_seq, verdict, number, started_at, applied)
-  SELECT job_id, claim_seq, 'lost', claim_seq, now(), true
+  SELECT job_id, claim_seq, 'lost', {number_of("found.job_id", "found.claim_seq")}, now(), true
   FROM found
   WHERE free AND claim_seq > reported_seq
   ON CONFLICT DO NOTHING

@@ -26,6 +26,14 @@ MAY_HAVE_SENT = "(a.verdict = 'lost' OR a.reason = 'after_handover')"
 """The SQL of whether attempt ``a`` may have sent its job without anybody's having heard of it."""
 
 
+def number_of(job_id: str, claim_seq: str) -> str:
+    """The SQL of the number of a job's attempt: claims that were given back without one do not count."""
+    return (
+        f"1 + (SELECT count(DISTINCT a.claim_seq) FROM attempts a"
+        f" WHERE a.job_id = {job_id} AND a.claim_seq < {claim_seq})"
+    )
+
+
 LaneKey: TypeAlias = tuple[ScopeId, Lane]
 """Which scope's lane."""
 
@@ -165,7 +173,7 @@ taken AS (
 ),
 vanished AS (
   INSERT INTO attempts (job_id, claim_seq, verdict, number, started_at, applied)
-  SELECT job_id, claim_seq - 1, 'lost', claim_seq - 1, now(), true
+  SELECT job_id, claim_seq - 1, 'lost', {number_of("taken.job_id", "taken.claim_seq - 1")}, now(), true
   FROM taken
   WHERE claim_seq - 1 > reported_seq
   ON CONFLICT DO NOTHING

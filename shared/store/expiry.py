@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from shared.channel import Channel
 from shared.ids import JobId
 from shared.job import JobReason, JobStatus
+from shared.store.claim import number_of
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
@@ -66,7 +67,7 @@ ended AS (
 ),
 recorded AS (
   INSERT INTO attempts (job_id, claim_seq, verdict, number, started_at, applied)
-  SELECT job_id, claim_seq, 'lost', claim_seq, now(), true
+  SELECT job_id, claim_seq, 'lost', {number_of("ended.job_id", "ended.claim_seq")}, now(), true
   FROM ended
   WHERE vanished
   ON CONFLICT DO NOTHING

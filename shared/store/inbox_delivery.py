@@ -11,7 +11,7 @@ import asyncpg
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
 from shared.job import JobReason, JobStatus, Lane
-from shared.store.claim import PICK, Share, pick_arguments
+from shared.store.claim import PICK, Share, number_of, pick_arguments
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 from shared.store.unindexed import unindexed
@@ -78,7 +78,8 @@ settled AS (
 ),
 recorded AS (
   INSERT INTO attempts (job_id, claim_seq, number, provider, verdict, started_at, took_ms, applied)
-  SELECT job_id, claim_seq, claim_seq, 'inbox', 'delivered', now(), 0, true
+  SELECT job_id, claim_seq, CASE WHEN claim_seq = 1 THEN 1 ELSE {number_of("jobs.job_id", "jobs.claim_seq")} END,
+         'inbox', 'delivered', now(), 0, true
   FROM jobs
   WHERE status = 'SENT'
 ),

@@ -7,11 +7,14 @@ import asyncpg
 import pytest
 
 from shared.channel import Channel
+from shared.delivery.effect import released
+from shared.delivery.record import report_of
 from shared.ids import ScopeId
 from shared.job import Lane
 from shared.store.claim import Head, Share
 from shared.store.database import Database
 from shared.store.inbox_delivery import Entered, enter_due, enter_if_claimed
+from shared.store.settle import settle_if_claimed
 from tests.factories import claim_jobs, create_jobs, new_job
 
 SHARES = [Share(Head(ScopeId(1), Lane.TRANSACTIONAL, None), 100)]
@@ -41,6 +44,16 @@ async def test_each_job_becomes_one_entry_in_the_order_of_its_recipient(database
     assert [tuple(row) for row in heads] == [("bob", 2, 2), ("eve", 1, 1)]
     assert [tuple(row) for row in attempts] == [("delivered", True)] * 3
     assert [tuple(row) for row in ledger] == [("SENT", 3)]
+
+
+async def test_an_entry_that_had_to_wait_is_the_first_attempt(database: Database) -> None:
+    await create_jobs(database, [new_job(channel=Channel.INAPP)])
+    (one,) = await claim_jobs(database, channel=Channel.INAPP)
+    async with database.hot() as pg:
+        await settle_if_claimed(pg, Channel.INAPP, [report_of(one, released(one))])
+        assert len(await enter(database)) == 1
+        rows = await pg.fetch("SELECT claim_seq, number FROM attempts")
+    assert [tuple(row) for row in rows] == [(2, 1)]
 
 
 async def test_many_writers_at_once_leave_no_gap_and_no_repeat(database: Database) -> None:

@@ -200,6 +200,16 @@ async def test_a_released_job_is_due_at_once_and_nothing_was_counted(database: D
     assert await attempts(database) == []
 
 
+async def test_attempts_are_numbered_as_if_claims_without_one_had_not_been(database: Database) -> None:
+    one = await claimed(database)
+    await settle(database, report_of(one, released(one)))
+    await claim_jobs(database)
+    await end_leases(database)
+    (one,) = await claim_jobs(database)
+    await settle(database, report(one, Delivered()))
+    assert await attempts(database) == [(2, 1, "lost", True, False), (3, 2, "delivered", True, False)]
+
+
 async def test_the_status_is_written_even_when_the_attempt_cannot_be(database: Database) -> None:
     one = await claimed(database)
     async with database.hot() as pg:
