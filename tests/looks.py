@@ -12,6 +12,7 @@ from email.policy import default
 from pathlib import Path
 from uuid import uuid4
 
+from deploy.chromium import find_or_fetch
 from services.email.message import build_message
 from shared.content import EmailContent
 from shared.ids import ScopeId, TenantId, new_event_id
@@ -19,10 +20,11 @@ from shared.recipient import Recipient
 from shared.rendering.decide import EventFacts, Planned, plan
 from shared.tenant import Mode, ScopedTenant
 from shared.tenantfile.check import check_file
-from tests.fakes.chromium import Page, chromium, find_chromium
+from tests.fakes.chromium import Page, chromium
 from tests.fakes.parcels import SENDER
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
 LOOKS = ((390, "light"), (390, "dark"), (1000, "light"))
 """Widths and colour schemes."""
 LOADED = "document.readyState === 'complete' && location.href === %r"
@@ -66,11 +68,9 @@ async def photograph(page: Page, file: Path, width: int, scheme: str) -> None:
 
 async def look(folder: Path) -> None:
     """Fill ``folder``."""
-    program = find_chromium()
-    if program is None:
-        raise SystemExit("Chromium is not installed (Debian: apt install chromium)")
+    browser = await asyncio.to_thread(find_or_fetch, ROOT / ".waybill")
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-    async with chromium(program) as page:
+    async with chromium(browser) as page:
         for name, mail in shipped_mails():
             file = folder / f"{name}.html"
             text, html = as_sent(mail)

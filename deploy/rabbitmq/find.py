@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.packages import library_folders, possible
 from deploy.rabbitmq import unpack
 from shared.errors import CannotStart
 
@@ -40,11 +41,11 @@ def find_or_fetch(home: Path) -> Distribution:
     """
     if os.environ.get(FORCE_UNPACK) != "unpack" and (found := _installed()) is not None:
         return found
-    if not unpack.possible():
+    if not possible():
         raise CannotStart(ADVICE)
     root = unpack.fetch(home)
     scripts = next(root.glob("usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin"))
-    return Distribution(scripts, root / "usr/lib/erlang/bin", unpack.library_folders(root))
+    return Distribution(scripts, root / "usr/lib/erlang/bin", library_folders(root))
 
 
 def _installed() -> Distribution | None:

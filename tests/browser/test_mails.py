@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.chromium import Chromium
 from shared.content import Link
 from shared.rendering.layout import Frame, lay_out
 from shared.rendering.markdown import Markdown
-from tests.fakes.chromium import Page, chromium, find_chromium
+from tests.fakes.chromium import Page, chromium
 from tests.looks import LOADED, as_sent, shipped_mails
 
 PHONE = 390
@@ -22,14 +23,10 @@ HARD = f"""{LONG}
 ![](https://campus.example/logo.png) {"W" * 150}
 """
 
-PROGRAM = find_chromium()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: apt install chromium)")
-
 
 @pytest.fixture(scope="module")
-async def page() -> AsyncIterator[Page]:
-    assert PROGRAM is not None
-    async with chromium(PROGRAM) as page:
+async def page(browser: Chromium) -> AsyncIterator[Page]:
+    async with chromium(browser) as page:
         yield page
 
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from deploy.chromium import Chromium
 from services.cli.sender import vapid_key
 from services.inapp.api import build_api
 from services.inapp.demo import demo_pages
@@ -26,15 +27,13 @@ from shared.tenant import Mode
 from shared.web.server import http_part
 from shared.web.tokens import mint_subscriber_token
 from tests.factories import until
-from tests.fakes.chromium import Page, chromium, find_chromium
+from tests.fakes.chromium import Page, chromium
 from tests.fakes.webpush import Browser
 
 SECRET = b"a scope's secret".ljust(64, b".")
 SUBSCRIPTION = Browser("https://updates.push.services.mozilla.com/wpush/v2/gAAAAAB").as_json()
 CONTENT = PushContent("Größe & <b>Algebra</b>", "Tue 1 Dec, 15:00", "en", Link("https://campus.example/b", "See"))
 
-PROGRAM = find_chromium()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: apt install chromium)")
 
 # The browsers' push networks are not reached from tests: what one would answer is put in their place.
 STAND_IN = """
@@ -98,8 +97,7 @@ def _title_first(field: dict[str, str]) -> int:
 
 
 @pytest.fixture
-async def demo(database: Database) -> AsyncIterator[Demo]:
-    assert PROGRAM is not None
+async def demo(database: Database, browser: Chromium) -> AsyncIterator[Demo]:
     sealer = Sealer(parse_master_keys(new_master_key()))
     async with database.begin() as connection:
         tenant = await create_if_missing_and_lock(connection, "campus", "Campus")
@@ -112,7 +110,7 @@ async def demo(database: Database) -> AsyncIterator[Demo]:
     await part.answering.wait()
     origin = f"http://127.0.0.1:{part.port}"
     try:
-        async with chromium(PROGRAM) as page:
+        async with chromium(browser) as page:
             await page.call("Browser.grantPermissions", origin=origin, permissions=["notifications"])
             await page.open(f"{origin}/push-demo#{mint_subscriber_token(SECRET, scope_id, 'bob')}")
             yield Demo(page, origin, database, scope_id)

@@ -1,9 +1,8 @@
-"""The distribution's Chromium, driven over its debugging protocol: nothing but a websocket is needed for that."""
+"""Chromium, driven over its debugging protocol: nothing but a websocket is needed for that."""
 
 import asyncio
 import base64
 import itertools
-import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from typing import Any
 
 import aiohttp
 
+from deploy.chromium import Chromium
 from tests.factories import WAIT_SECONDS
 
 FLAGS = (
@@ -19,11 +19,6 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 )
 """Without the networking ones it calls its maker at every start."""
-
-
-def find_chromium() -> str | None:
-    """The program, where the distribution has it; None when it is not installed."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class Page:
@@ -96,13 +91,14 @@ class Page:
 
 
 @asynccontextmanager
-async def chromium(program: str) -> AsyncIterator[Page]:
-    """A page of a browser with a profile of its own, gone at the end of the block."""
+async def chromium(browser: Chromium) -> AsyncIterator[Page]:
+    """A page of ``browser`` with a profile of its own, gone at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
-            program,
+            browser.program,
             *FLAGS,
             f"--user-data-dir={profile}",
+            env=browser.environment,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

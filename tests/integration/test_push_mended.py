@@ -79,7 +79,7 @@ async def store(database: Database, account: IssuedAccount) -> None:
 def told_pauses(database_url: str) -> list[dict[str, Any]]:
     """What ``waybill pauses`` says."""
     environment = clean_environment({"DATABASE_URL": database_url})
-    command = [WAYBILL, "pauses", "--json"]
+    command = [str(WAYBILL), "pauses", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
     listed: list[dict[str, Any]] = json.loads(done.stdout)
     return listed
