@@ -92,6 +92,7 @@ async def test_a_relay_that_is_away_costs_nothing_and_all_mail_goes_out_when_it_
                 await asyncio.sleep(0.05)  # until one was tried again, alone, and in vain
         await post.sink.start()
         await post.all_sent_once()
+    assert await post.ask("SELECT count(*) FROM attempts WHERE verdict = 'no_verdict'") > FAILURES_TO_OPEN
 
 
 BLOCKS = [
@@ -150,3 +151,12 @@ async def test_a_mail_that_may_have_gone_out_goes_again_under_its_message_id_and
     copies = Counter(mail.message_id for mail in post.sink.mails)
     assert (len(copies), sorted(copies.values())[-3:]) == (JOBS, [1, 2, 2])
     assert await post.ask("SELECT count(*) FROM attempts WHERE possible_duplicate") == 2
+
+
+async def test_a_mail_that_may_have_gone_out_is_held_where_its_rule_says_so(post: Post) -> None:
+    await create_jobs(post.database, [new_job(on_unknown="hold")])
+    post.sink.script.always("eod", Drop())
+    async with working(post.database, post.provider(), unanswered_step=STEP):
+        await post.until_rows("status = 'FAILED' AND reason = 'unknown_outcome'", 1)
+    assert len(post.sink.mails) == 1
+    assert await post.ask("SELECT count(*) FROM attempts WHERE verdict = 'no_verdict'") == 1
