@@ -18,6 +18,7 @@ WORD_BYTES = 39
 # direction of all that follows: a name could make an address read otherwise.
 _NOT_TEXT = re.compile("[\x00-\x20\x7f-\xa0\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
+_LINK = re.compile(r"[!-;=?-~]+")
 _ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+")
 
 
@@ -48,8 +49,8 @@ def mailbox_header(name: str, display_name: str | None, address: str) -> str:
 
 
 def unsubscribe_headers(link: str | None) -> str:
-    """The two header lines of a one-click link (RFC 8058); '' without one, or where it is longer than a line may be."""
-    if link is None or not link.isascii() or len(link) > LONGEST_LINK:
+    """The two header lines of a one-click link (RFC 8058); '' without one, or where no header line can hold it."""
+    if link is None or _LINK.fullmatch(link) is None or len(link) > LONGEST_LINK:
         return ""
     return f"List-Unsubscribe: <{link}>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
 

@@ -179,7 +179,17 @@ def test_a_link_to_unsubscribe_stands_in_two_headers_that_are_never_folded() -> 
     assert f"\r\nList-Unsubscribe: <{link}>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n".encode() in mail
 
 
-@pytest.mark.parametrize("link", ["https://ä.example/", "https://waybill.example/" + "x" * 1_000, None])
+@pytest.mark.parametrize(
+    "link",
+    [
+        *(
+            "https://ä.example/",
+            "https://waybill.example/" + "x" * 1_000,
+            "https://w.example/\r\nBcc: eve@evil.example",
+        ),
+        *("https://w.example/>, <https://evil.example/", "https://w.example/a b", "", None),
+    ],
+)
 def test_a_link_that_no_header_takes_is_left_out(link: str | None) -> None:
     assert b"List-Unsubscribe" not in build_message(CONTENT, SENDER, STABLE_ID, NOW, unsubscribe=link).content
 
