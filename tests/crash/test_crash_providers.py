@@ -174,6 +174,29 @@ async def test_what_was_posted_while_relay_and_firebase_were_away_goes_out_and_c
     await all_sent(wired, one, event_ids)
 
 
+async def test_a_relay_that_is_away_holds_up_no_push_and_mail_alone_is_tried_again(
+    wired: Wired, providers: Providers
+) -> None:
+    one, to_relay = await wired.somebody("dan"), providers.wires[0]
+    await to_relay.cut()
+    try:
+        event_id = await one.accepted()
+
+        async def only_mail_waits() -> bool:
+            return (await one.got())["push"] == 1 and await silences(wired, event_id, "email") > 0
+
+        await eventually(only_mail_waits)
+    finally:
+        await to_relay.mend()
+    attempts = await wired.sent(event_id)
+    assert attempts["push"] == attempts["inapp"] == [("delivered", False)]
+    *in_vain, delivered = attempts["email"]
+    assert delivered == ("delivered", False)
+    assert set(in_vain) == {("no_verdict", False)}
+    assert await one.got() == dict.fromkeys(SENDERS, 1)
+    await wired.harmed_none_but()
+
+
 async def test_providers_that_come_and_go_lose_nothing(wired: Wired, providers: Providers) -> None:
     one, event_ids, over = await wired.somebody("ben"), [], asyncio.Event()
 
