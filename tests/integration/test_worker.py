@@ -308,7 +308,7 @@ async def test_metrics_show_each_attempt_once(database: Database) -> None:
         return Delivered() if parcel.attempt == 1 and parcel.job_id % 2 else Deferred()
 
     def counted(verdict: str) -> float:
-        return metrics.attempts.labels(Channel.EMAIL, verdict)._value.get()
+        return float(metrics.attempts.labels(Channel.EMAIL, verdict)._value.get())
 
     before = {verdict: counted(verdict) for verdict in ("delivered", "deferred")}
     await create_jobs(database, [new_job() for _ in range(10)])
