@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 import asyncpg
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.channel import Channel
 from shared.ids import TenantId
 from shared.store.database import HotConnection
 
@@ -149,6 +152,17 @@ RETURNING pause_id
 async def resume(pg: HotConnection, key: PauseKey) -> bool:
     """End the pause of ``key``; False when there is none."""
     return await pg.fetchval(RESUME, *_arguments(key)) is not None
+
+
+LIFT_OF_SENDER = text("""
+DELETE FROM pauses
+WHERE kind = 'sender' AND channel = :channel AND tenant_id = :tenant_id
+""")
+
+
+async def lift_of_sender(connection: AsyncConnection, tenant_id: TenantId, channel: Channel) -> None:
+    """End what providers have against the tenant on ``channel``: its credentials are no longer those they refused."""
+    await connection.execute(LIFT_OF_SENDER, {"channel": channel, "tenant_id": tenant_id})
 
 
 FORGET_STALE = """

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.channel import Channel
 from shared.errors import AccountUnusable, SealError, VapidKeyUnusable
 from shared.ids import TenantId
 from shared.relay import parse_relay
 from shared.sealing import Sealer
 from shared.serviceaccount import parse_service_account
+from shared.store.pauses import lift_of_sender
 from shared.store.sender_secrets import FCM, RELAY, VAPID, bound_to, delete_secret, put_secret, secrets_of_tenant
 from shared.suggestion import did_you_mean
 from shared.tenant import Reference, Senders
@@ -48,12 +50,13 @@ def read_reference(section: Section, key: str) -> Reference | None:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of credential: where the file names it, and what is wrong with one, in words that do not repeat it.
+    """One kind of credential: its channel, where the file names it, and what is wrong with one.
 
-    ``stays``: no file takes it away, only another one takes its place.
+    That is said in words that do not repeat it. ``stays``: no file takes it away, only another one takes its place.
     """
 
     word: str
+    channel: Channel
     path: tuple[str, ...]
     reference_of: Callable[[Senders], Reference | None]
     problem: Callable[[bytes], str | None]
@@ -99,10 +102,12 @@ def _vapid_key_problem(secret: bytes) -> str | None:
 
 
 KINDS = (
-    Kind(RELAY, ("senders", "email", "relay", "url"), _relay_of, _relay_problem),
-    Kind(FCM, ("senders", "push", "fcm", "service_account"), _account_of, _account_problem),
+    Kind(RELAY, Channel.EMAIL, ("senders", "email", "relay", "url"), _relay_of, _relay_problem),
+    Kind(FCM, Channel.PUSH, ("senders", "push", "fcm", "service_account"), _account_of, _account_problem),
     # Every browser subscribed with it, and it may have been made here, where no file names it.
-    Kind(VAPID, ("senders", "push", "webpush", "vapid_key"), _vapid_key_of, _vapid_key_problem, stays=True),
+    Kind(
+        VAPID, Channel.PUSH, ("senders", "push", "webpush", "vapid_key"), _vapid_key_of, _vapid_key_problem, stays=True
+    ),
 )
 
 
@@ -180,6 +185,7 @@ async def store_credentials(
         changed.append(".".join(kind.path))
         if not check_only:
             await put_secret(connection, tenant_id, kind.word, sealer.seal(secret, bound_to(tenant_id, kind.word)))
+            await lift_of_sender(connection, tenant_id, kind.channel)
     return changed
 
 

@@ -1,20 +1,24 @@
 """Credentials of a tenant file: read when it is applied, sealed for the tenant, compared, and never shown."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from services.cli.sandbox.serviceaccount import IssuedAccount
+from services.cli.sandbox.serviceaccount import PROJECT, IssuedAccount
+from shared.channel import Channel
 from shared.errors import SealError, TenantFileError
 from shared.ids import TenantId
 from shared.sealing import Sealer
 from shared.store.database import Database
+from shared.store.pauses import PauseKey, PauseKind, block, read_pauses
 from shared.store.sender_secrets import FCM, RELAY, VAPID, bound_to, secrets_of_tenant
 from shared.store.tenants import find_tenant
 from shared.tenantfile.apply import Applied, apply
 from shared.vapid import new_vapid_key
 
 SEALER = Sealer([b"k" * 32])
+MINUTE = timedelta(minutes=1)
 URL = "smtps://acme:hunter2@relay.example"
 EMAIL = "email: {from: Acme <hello@acme.example>, relay: {url: {env: ACME_SMTP_URL}}}"
 BROWSERS = "push: {webpush: {contact: 'mailto:ops@acme.example', vapid_key: {env: ACME_VAPID}}}"
@@ -79,6 +83,39 @@ async def test_a_changed_credential_is_said_to_have_changed_and_nothing_more(dat
     applied = await apply(database, SEALER, path, environ=other)
     assert (applied.version, applied.diff) == (1, ["~ senders.email.relay.url: changed"])
     assert (await stored(database))[RELAY] == other["ACME_SMTP_URL"].encode()
+
+
+async def test_changed_credentials_end_what_providers_have_against_the_tenant_on_that_channel_alone(
+    database: Database, folder: Path, issued: IssuedAccount
+) -> None:
+    path, environ = write(folder, EMAIL, PUSH), {"ACME_SMTP_URL": URL}
+    await apply(database, SEALER, path, environ=environ)
+    async with database.begin() as connection:
+        tenant = await find_tenant(connection, "acme")
+    assert tenant is not None
+    refused = [
+        PauseKey(PauseKind.SENDER, Channel.PUSH, tenant.tenant_id, "fcm acme"),
+        PauseKey(PauseKind.SENDER, Channel.EMAIL, tenant.tenant_id, "relay.example"),
+        PauseKey(PauseKind.SENDER, Channel.PUSH, TenantId(tenant.tenant_id + 1), "fcm other"),
+        PauseKey(PauseKind.RELAY, Channel.EMAIL, name="relay.example"),
+        PauseKey(PauseKind.TENANT, Channel.PUSH, tenant.tenant_id),
+    ]
+    async with database.hot() as pg:
+        for key in refused:
+            await block(pg, key, "refused", "SENDER_ID_MISMATCH", MINUTE, MINUTE)
+    await apply(database, SEALER, path, environ=environ)
+    assert await paused(database) == refused
+    (folder / "secrets" / "acme.json").write_text(issued.text.replace(PROJECT, "another"))
+    await apply(database, SEALER, path, environ=environ, check_only=True)
+    assert await paused(database) == refused
+    await apply(database, SEALER, path, environ=environ)
+    assert await paused(database) == refused[1:]
+
+
+async def paused(database: Database) -> list[PauseKey]:
+    """What is paused, in its order."""
+    async with database.hot() as pg:
+        return [pause.key for pause in await read_pauses(pg)]
 
 
 async def test_a_credential_that_is_new_is_named_by_where_it_came_from(database: Database, folder: Path) -> None:
