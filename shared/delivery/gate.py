@@ -1,5 +1,7 @@
 """The gate every job passes: pauses that are stored, and breakers that this process keeps in memory."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -66,7 +68,10 @@ class Gate:
         It is learned from, and what others must know of it is stored. A service that refuses one message again while
         it takes others has nothing against us: that message is deferred, and counts.
         """
-        await self._note(circuit, tenant_id, verdict)
+        with contextlib.suppress(asyncio.CancelledError):
+            # Cut off while Postgres took its time: what others should know the next job will find out, but nobody can
+            # ask the provider again what became of this one.
+            await self._note(circuit, tenant_id, verdict)
         if isinstance(verdict, NoVerdict) and verdict.refused and not verdict.handed_over and unanswered > 0:
             breaker = self._breakers.get(circuit)
             if breaker is not None and breaker.got_through_within(self._forgiven_for):

@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterable
 from datetime import timedelta
 
+import asyncpg
+
 from shared.channel import Channel
 from shared.errors import StoreUnavailable
 from shared.ids import TenantId
@@ -131,7 +133,7 @@ class Pauses:
             async with self._database.hot() as pg:
                 stored = await block(pg, key, verdict.error or "", verdict.code or "", self._step, CEILING)
                 await self._read(pg)
-        except StoreUnavailable as exc:
+        except (StoreUnavailable, asyncpg.PostgresError) as exc:
             log.warning("delivery.pause_not_stored", channel=self._channel, circuit=circuit, error=str(exc))
             return
         if stored:
@@ -152,7 +154,7 @@ class Pauses:
                     await lift(pg, one.pause_id)
                     log.info("delivery.sender_works_again", channel=self._channel, circuit=one.key.name)
                 await self._read(pg)
-        except StoreUnavailable as exc:
+        except (StoreUnavailable, asyncpg.PostgresError) as exc:
             # It stands, and is over: the next probe lifts it.
             log.warning("delivery.pause_not_lifted", channel=self._channel, error=str(exc))
 

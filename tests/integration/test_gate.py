@@ -10,6 +10,7 @@ import pytest
 
 from shared.channel import Channel
 from shared.delivery.breaker import FAILURES_TO_OPEN
+from shared.delivery.gate import Gate
 from shared.delivery.pace import WorkerSettings
 from shared.delivery.pauses import Pauses
 from shared.delivery.provider import Parcel
@@ -273,3 +274,20 @@ async def test_a_message_that_a_working_service_keeps_refusing_is_deferred(datab
                 "SELECT verdict FROM attempts WHERE job_id = $1 ORDER BY claim_seq", poison.job_id
             )
     assert [row["verdict"] for row in verdicts][:2] == ["no_verdict", "deferred"]
+
+
+async def test_a_delivery_survives_being_cut_off_while_its_pause_is_lifted(database: Database) -> None:
+    key = PauseKey(PauseKind.RELAY, "email", name="relay-1")
+    async with database.hot() as pg:
+        await block(pg, key, "refused", "554", timedelta(), timedelta())
+    pauses = Pauses(database, Channel.EMAIL)
+    await pauses.look()
+    gate = Gate(pauses, timedelta(seconds=1), timedelta(seconds=5))
+    async with database.hot() as blocker, blocker.transaction():
+        await blocker.execute("LOCK TABLE pauses IN ACCESS EXCLUSIVE MODE")
+        telling = asyncio.create_task(gate.told("relay-1", TenantId(1), Delivered("taken"), 0))
+        done, _ = await asyncio.wait({telling}, timeout=0.2)
+        assert not done, "it waits for Postgres"
+        telling.cancel()
+        async with asyncio.timeout(SECONDS):
+            assert await telling == Delivered("taken")
