@@ -14,7 +14,7 @@ from shared.channel import Channel
 from shared.ids import ScopeId, TenantId
 from shared.settings import check_environment, load_settings
 from shared.store.database import Database
-from shared.store.paused_jobs import Covered, bring_back, count_standing, find_claimed
+from shared.store.paused_jobs import FIRST, Covered, bring_back, count_standing, find_claimed
 from shared.store.pauses import EVERY_TENANT, Pause, PauseKey, PauseKind, read_pauses
 from shared.store.pauses import pause as store_pause
 from shared.store.pauses import resume as store_resume
@@ -139,12 +139,12 @@ async def until_over(
 
 
 async def _bring_all_back(database: Database, covered: Covered) -> int:
-    total = 0
+    total, behind = 0, FIRST
     while True:
         async with database.hot() as pg:
-            count = await bring_back(pg, covered, PORTION)
-        total += count
-        if count < PORTION:
+            brought = await bring_back(pg, covered, PORTION, behind)
+        total, behind = total + brought.count, brought.last
+        if brought.count < PORTION:
             return total
 
 

@@ -7,6 +7,9 @@ from shared.channel import Channel
 from shared.ids import JobId, ScopeId
 from shared.store.database import HotConnection
 
+FIRST = JobId(0)
+"""Below every job's id."""
+
 
 @dataclass(frozen=True, slots=True)
 class Covered:
@@ -73,6 +76,7 @@ WITH aside AS MATERIALIZED (
   WHERE o.channel = ANY ($1::text[])
     AND o.scope_id = ANY ($2::int[])
     AND o.status = 'PENDING'
+    AND o.job_id > $5
     AND o.due_at > now()
     AND o.claimed_until < now()
     AND o.attempts = 0 AND o.unanswered = 0 AND o.unknowns = 0
@@ -87,12 +91,20 @@ back AS (
   WHERE channel = ANY ($1::text[]) AND job_id = ANY (ARRAY (SELECT job_id FROM aside))
   RETURNING job_id
 )
-SELECT count(*)
+SELECT count(*) AS n, max(job_id) AS last
 FROM back
 """
 
 
-async def bring_back(pg: HotConnection, covered: Covered, limit: int) -> int:
-    """Let the jobs of an event type that was paused be due now; how many were, at most ``limit``."""
-    count: int = await pg.fetchval(BRING_BACK, covered.channels, covered.scope_ids or [], covered.event_type, limit)
-    return count
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """How many jobs were brought back at once; the next portion begins behind ``last``."""
+
+    count: int
+    last: JobId
+
+
+async def bring_back(pg: HotConnection, covered: Covered, limit: int, behind: JobId = FIRST) -> Brought:
+    """Let jobs of an event type that was paused be due now: those with ids above ``behind``, at most ``limit``."""
+    (row,) = await pg.fetch(BRING_BACK, covered.channels, covered.scope_ids or [], covered.event_type, limit, behind)
+    return Brought(row["n"], JobId(row["last"] or behind))

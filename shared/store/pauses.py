@@ -145,13 +145,13 @@ async def lift(pg: HotConnection, pause_id: int) -> None:
 RESUME = """
 DELETE FROM pauses
 WHERE kind = $1 AND channel = $2 AND tenant_id = $3 AND name = $4
-RETURNING pause_id
+RETURNING paused_until IS NULL OR paused_until > now()
 """
 
 
 async def resume(pg: HotConnection, key: PauseKey) -> bool:
-    """End the pause of ``key``; False when there is none."""
-    return await pg.fetchval(RESUME, *_arguments(key)) is not None
+    """End an operator's pause of ``key``; False when there is none, or it has ended by itself."""
+    return bool(await pg.fetchval(RESUME, *_arguments(key)))
 
 
 LIFT_OF_SENDER = text("""

@@ -291,3 +291,9 @@ async def test_a_delivery_survives_being_cut_off_while_its_pause_is_lifted(datab
         telling.cancel()
         async with asyncio.timeout(SECONDS):
             assert await telling == Delivered("taken")
+
+
+async def test_a_pause_that_has_ended_by_itself_cannot_be_resumed(database: Database) -> None:
+    await paused(database, EMAIL, datetime.now(UTC) - timedelta(seconds=1))
+    async with database.hot() as pg:
+        assert not await resume(pg, EMAIL)
