@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from services.cli.sandbox.pushes import show_push
+from services.cli.sandbox.pushes import MOST_MESSAGES, PushSimulator, show_push
 from shared.store.database import Database
 from tests.fakes.fcm import FcmPeer, fcm_peer
 from tests.fakes.pushing import CONTENT, Pushing, push_job, service
@@ -35,11 +35,13 @@ async def test_what_was_taken_is_listed_newest_first(peer: FcmPeer, database: Da
     assert peer.newest(1) == peer.newest(10)[:1]
 
 
-async def test_the_oldest_messages_make_room(peer: FcmPeer) -> None:
-    for number in range(1003):
-        await peer.take(None, f"phone-{number}", {"token": f"phone-{number}"})  # type: ignore[arg-type]  # unused
-    assert len(peer.newest(2000)) == 1000
-    assert peer.newest(1)[0].token == "phone-1002"
+async def test_the_oldest_messages_make_room() -> None:
+    simulator = PushSimulator()
+    for number in range(MOST_MESSAGES + 3):
+        await simulator.take(None, f"phone-{number}", {"token": f"phone-{number}"})  # type: ignore[arg-type]  # unused
+    assert len(simulator.newest(2 * MOST_MESSAGES)) == MOST_MESSAGES
+    assert simulator.newest(1)[0].token == f"phone-{MOST_MESSAGES + 2}"
+    simulator._bound.close()
 
 
 @pytest.mark.parametrize(
