@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 
 import asyncpg
 
@@ -18,7 +19,10 @@ from shared.store.settle import Report, Settled, settle_if_claimed, settle_witho
 
 log = get_logger()
 
-BATCH = 200
+BATCH = 400
+"""Reports in one statement, which takes some 10 ms; with 200 a drain was a fifth slower."""
+AT_ONCE = 2
+"""Statements under way: Postgres works on one while the next is put together."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -30,10 +34,11 @@ class _Waiting:
 
 
 class Settler:
-    """The one writer of a worker's reports.
+    """Writes a worker's reports.
 
     Batching is natural: a report is written at once when nothing is being written, and what arrives meanwhile
-    goes with the next statement. ``is_behind`` says that claiming has to wait.
+    goes with the next statement; a full batch does not wait for the one before it. ``is_behind`` says that claiming
+    has to wait.
     """
 
     def __init__(self, database: Database, channel: Channel, lease: timedelta) -> None:
@@ -41,10 +46,11 @@ class Settler:
         self._channel = channel
         self._behind_after = lease.total_seconds() / 4
         self._waiting: deque[_Waiting] = deque()
-        self._writing: list[_Waiting] = []
+        self._writing: dict[asyncio.Task[None], float] = {}
         self._arrived = asyncio.Event()
         self._closed = False
         self._failing = False
+        self._broken: BaseException | None = None
 
     def submit(self, report: Report) -> None:
         """Have ``report`` written."""
@@ -54,8 +60,8 @@ class Settler:
     @property
     def is_behind(self) -> bool:
         """Whether the last write failed, or the oldest unwritten report is older than a quarter of the lease."""
-        oldest = self._writing or self._waiting
-        return self._failing or (bool(oldest) and time.monotonic() - oldest[0].since > self._behind_after)
+        since = [*self._writing.values(), *(waiting.since for waiting in islice(self._waiting, 1))]
+        return self._failing or (bool(since) and time.monotonic() - min(since) > self._behind_after)
 
     def close(self) -> None:
         """Nothing more is submitted: ``run`` returns once everything is written."""
@@ -63,14 +69,31 @@ class Settler:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Write reports as they arrive, until closed and empty."""
-        while not (self._closed and not self._waiting):
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._waiting:
-                self._writing = self._take_batch()
-                await self._write([waiting.report for waiting in self._writing])
-                self._writing = []
+        """Write reports as they arrive, until closed and empty. Raises what nobody had foreseen."""
+        try:
+            while not (self._closed and not self._waiting and not self._writing):
+                await self._arrived.wait()
+                self._arrived.clear()
+                if self._broken is not None:
+                    # The leases still hold the jobs; when they end, another round finds out what the rows say.
+                    raise self._broken
+                self._begin_writing()
+        finally:
+            for writing in self._writing:
+                writing.cancel()
+
+    def _begin_writing(self) -> None:
+        while self._waiting and len(self._writing) < (AT_ONCE if len(self._waiting) >= BATCH else 1):
+            batch = self._take_batch()
+            writing = asyncio.create_task(self._write([waiting.report for waiting in batch]))
+            self._writing[writing] = batch[0].since
+            writing.add_done_callback(self._written)
+
+    def _written(self, writing: asyncio.Task[None]) -> None:
+        del self._writing[writing]
+        self._arrived.set()
+        if not writing.cancelled():
+            self._broken = self._broken or writing.exception()
 
     def _take_batch(self) -> list[_Waiting]:
         # One statement applies one report a job: a second one of the same job waits for the next.
