@@ -109,7 +109,9 @@ def judge_oauth(reply: Reply) -> Verdict:
     said = reply.fields.get("error")
     code = f"oauth {said}" if isinstance(said, str) else f"oauth HTTP {reply.status}"
     refused = reply.status in (401, 403) or (isinstance(said, str | dict) and 400 <= reply.status <= 499)
-    if refused and reply.status not in (408, 429) and said not in _OAUTH_DOWN:
+    explained = _said(reply)
+    too_many = explained is not None and bool(explained.words & _TOO_MANY)
+    if refused and not too_many and reply.status not in (408, 429) and said not in _OAUTH_DOWN:
         return SenderBlocked("sender", code, "the service account was refused")
     return NoVerdict(handed_over=False, code=code, refused=True)
 

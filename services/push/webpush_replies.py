@@ -23,6 +23,10 @@ _GOOGLES_PAGE = re.compile(rb"<H2>Error \d{3}</H2>|Error 404 \(Not Found\)!!1")
 """Google's push service answers in pages as well, of two makes."""
 _WRONG_PATH = ("BadPath", "MethodNotAllowed")
 """Apple's words for an address that none of its subscriptions can have: our doing, whatever the status."""
+_WNS_STATUS = ("x-wns-notificationstatus", "x-wns-status")
+_RECEIPT = {"id", "message-id", "message_id", "success"}
+"""One of these is in the JSON of a push service that took a message and says so under 200."""
+_FAILED = ("error", "fail", "failed", "failure")
 _ERRNO_OUR_KEY = (108, 109)
 _ERRNO_TOO_LARGE = (104,)
 _ERRNO_DOWN = (201, 202)
@@ -48,10 +52,11 @@ def judge_webpush(reply: Reply) -> Verdict:
 
 
 def _judge_success(reply: Reply) -> Verdict:
-    status = reply.headers.get("x-wns-notificationstatus", "received").lower()
-    if status != "received":
-        # Taken by the front door and thrown away behind it: throttled, or dropped for a device that is off.
-        return Deferred(reply.retry_after, f"WNS {status}"[:64])
+    for name in _WNS_STATUS:
+        status = reply.headers.get(name, "received").lower()
+        if status != "received":
+            # Taken by the front door and thrown away behind it: throttled, or dropped for a device that is off.
+            return Deferred(reply.retry_after, f"WNS {status}"[:64])
     if reply.status > 202 or reply.is_page or _contradicts_itself(reply):
         # Somebody said yes, but no push service that we know: it may have been taken all the same.
         return NoVerdict(handed_over=True, code=f"HTTP {reply.status}", error="no push service answers so")
@@ -65,6 +70,9 @@ def _contradicts_itself(reply: Reply) -> bool:
         return reply.status == 200 and bool(reply.text)
     code = fields.get("code")
     failed = fields.get("success") is False or (isinstance(code, int) and code >= 400)
+    failed = failed or text_of(fields.get("status")).lower() in _FAILED
+    if reply.status == 200 and not fields.keys() & _RECEIPT:
+        return True
     return failed or any(fields.get(name) for name in ("errno", "error", "reason"))
 
 

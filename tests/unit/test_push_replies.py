@@ -149,6 +149,8 @@ def test_a_wait_is_taken_from_seconds_or_a_date_and_from_nothing_else() -> None:
         (Reply(429, {}, b'{"error": "rate_limit_exceeded"}'), NoVerdict(False)),
         (Reply(400, {}, b'{"error": "temporarily_unavailable"}'), NoVerdict(False)),
         (Reply(500, {}, b'{"error": "internal_failure"}'), NoVerdict(False)),
+        (Reply(403, {}, b'{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}'), NoVerdict(False)),
+        (Reply(403, {}, b'{"error": {"status": "PERMISSION_DENIED"}}'), SenderBlocked("sender")),
         (Reply(200, {}, HTML), NoVerdict(False)),
         (Reply(200, {}, b'{"access_token": 7}'), NoVerdict(False)),
     ],
