@@ -64,7 +64,7 @@ class Connections:
             raise NoReply("timeout", "no answer in time", connected=has_left) from exc
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             code = "dropped" if has_left else "connect"
-            raise NoReply(code, f"{type(exc).__name__}: {exc}", connected=has_left) from exc
+            raise NoReply(code, f"{type(exc).__name__}: {_words(exc)}", connected=has_left) from exc
 
     async def close(self) -> None:
         """Close every connection."""
@@ -86,6 +86,13 @@ class Connections:
                 trace_configs=[_tracing()],
             )
         return self._session
+
+
+def _words(failure: Exception) -> str:
+    """What ``failure`` says, without the URL that aiohttp puts in: to know a browser's is to be able to write to it."""
+    if isinstance(failure, aiohttp.ClientResponseError):
+        return failure.message
+    return "the URL is none" if isinstance(failure, aiohttp.InvalidURL) else str(failure)
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:

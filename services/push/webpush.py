@@ -1,7 +1,7 @@
 """Web Push (RFC 8030): one message to one subscription in, one verdict out, whatever happens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from yarl import URL
 from services.push.connections import Connections, NoReply
 from services.push.guard import GuardedResolver
 from services.push.message import JOB_KEY, Letter
+from services.push.reply import Reply
 from services.push.signers import Signer
 from services.push.webpush_replies import judge_webpush
 from shared.endpoint import EndpointRules, origin_of
@@ -27,6 +28,8 @@ OVERHEAD = 103
 """Of RFC 8188's header, key, delimiter and tag: the rest is for the message."""
 LONGEST_TTL = timedelta(days=28)
 """What push services keep a message for at most."""
+SHORTEST_SECRET = 16
+"""The last part of an endpoint is a secret when it is this long, and not an ordinary word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,19 @@ class WebPushSender:
             reply = await self._connections.post(URL(endpoint, encoded=True), body, headers, leaving)
         except NoReply as exc:
             return NoVerdict(handed_over=exc.connected, code=exc.code, error=exc.error)
-        return judge_webpush(reply)
+        return judge_webpush(_without(endpoint, reply))
 
     async def close(self) -> None:
         """Close every connection; what is sent later opens them anew."""
         await self._connections.close()
+
+
+def _without(endpoint: str, reply: Reply) -> Reply:
+    """``reply`` as it may be kept: what it repeats of ``endpoint``, which only its browser and we may know, is out."""
+    secret = endpoint.rpartition("/")[2]
+    if len(secret) < SHORTEST_SECRET:
+        return reply
+    return replace(reply, body=reply.body.replace(secret.encode(), "…".encode()))
 
 
 def encrypt(message: bytes, keys: SubscriptionKeys) -> bytes:
