@@ -27,7 +27,8 @@ _NOT_PUBLIC = [
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 ]
-_6TO4_RELAYS = ipaddress.IPv4Network("192.88.99.0/24")
+_NOT_PUBLIC_V4 = [ipaddress.IPv4Network("192.0.0.0/24"), ipaddress.IPv4Network("192.88.99.0/24")]
+"""For protocols (192.0.0.9 is whatever translates addresses next to us), and of old the relays of 6to4."""
 
 
 class AddressRefused(OSError):
@@ -44,7 +45,9 @@ def is_public(text: str) -> bool:
 
 
 def _is_public_v4(address: IPv4Address) -> bool:
-    return address.is_global and not address.is_multicast and not address.is_reserved and address not in _6TO4_RELAYS
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC_V4)
 
 
 def _is_public_v6(address: IPv6Address) -> bool:
