@@ -23,10 +23,9 @@ LONGEST_BODY = 200_000
 """Of one part's text, as far as anybody reads it."""
 _HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:(.*)", re.DOTALL)
 _PARAMETER = re.compile(r""";\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))""")
-_TAG = re.compile(
-    r"<(?:style|script|head)\b.*?</(?:style|script|head)>|<br\s*/?>|</(?:p|div|tr|li|h\d)>|<[^>]{0,300}>",
-    re.IGNORECASE | re.DOTALL,
-)
+_HIDDEN = re.compile(r"<(?:style|script|head)\b.*?</(?:style|script|head)>", re.IGNORECASE | re.DOTALL)
+_HIDDEN_ENDS = re.compile(r"</(?:style|script|head)>", re.IGNORECASE)
+_TAG = re.compile(r"<br\s{0,300}/?>|</(?:p|div|tr|li|h\d)>|<[^>]{0,300}>", re.IGNORECASE)
 _NOT_FOR_TEXT = ("unicode", "idna", "punycode", "undefined", "raw", "utf-7", "utf7")
 
 
@@ -64,7 +63,7 @@ class Part:
         encoding = self.header("content-transfer-encoding").strip().lower()
         body = _decoded(self.body[:LONGEST_BODY], encoding)
         text = _decode(body, _parameters(self.header("content-type")).get("charset", ""))
-        return _TAG.sub(_blank, text) if self.kind == "text/html" else text
+        return _words_of_html(text) if self.kind == "text/html" else text
 
 
 def read_mail(raw: bytes) -> Part:
@@ -118,7 +117,8 @@ def _split(text: bytes) -> tuple[tuple[tuple[str, str], ...], bytes]:
             break
         if line[:1] in b" \t" and headers:
             name, value = headers[-1]
-            headers[-1] = name, value[:LONGEST_HEADER] + b" " + line.strip()[:LONGEST_HEADER]
+            if len(value) < LONGEST_HEADER:
+                headers[-1] = name, value + b" " + line.strip()[:LONGEST_HEADER]
         elif found := _HEADER.match(line):
             headers.append((found[1], found[2].strip()[:LONGEST_HEADER]))
         else:
@@ -134,13 +134,14 @@ def _pieces(body: bytes, boundary: bytes) -> list[bytes]:
     start: int | None = None
     at = 0
     while len(pieces) <= MOST_PARTS and (at := body.find(marker, at)) >= 0:
-        end = body.find(b"\n", at)
-        line = (body[at:] if end < 0 else body[at:end]).rstrip()
-        starts_line = at == 0 or body[at - 1 : at] == b"\n"
-        if starts_line and line in (marker, marker + b"--"):
-            if start is not None:
-                pieces.append(body[start : max(at - 1, start)])
-            start = None if line != marker or end < 0 else end + 1
+        # What stands inside of a line is passed by before anything is copied: a line may be as long as the mail.
+        if at == 0 or body[at - 1 : at] == b"\n":
+            end = body.find(b"\n", at)
+            line = (body[at:] if end < 0 else body[at:end]).rstrip()
+            if line in (marker, marker + b"--"):
+                if start is not None:
+                    pieces.append(body[start : max(at - 1, start)])
+                start = None if line != marker or end < 0 else end + 1
         at += len(marker)
     if start is not None:
         pieces.append(body[start:])
@@ -186,6 +187,12 @@ def _words(value: bytes) -> str:
     except (ValueError, binascii.Error, LookupError):
         return text
     return "".join(piece if isinstance(piece, str) else _decode(piece, charset or "") for piece, charset in pieces)
+
+
+def _words_of_html(text: str) -> str:
+    # Only up to where the last hidden part ends: behind that, each beginning would search the rest for an end.
+    ends = max((found.end() for found in _HIDDEN_ENDS.finditer(text)), default=0)
+    return _TAG.sub(_blank, _HIDDEN.sub(" ", text[:ends]) + text[ends:])
 
 
 def _blank(tag: re.Match[str]) -> str:

@@ -14,8 +14,10 @@ from services.email.parts import Part
 LONGEST_TEXT = 60_000
 LINES_ABOUT_ONE = 12
 MOST_ADDRESSES = 50
+MOST_NAMED = 200
+"""Of the addresses in a text, so many are looked at."""
 _COPY = re.compile(
-    r"^\W*(-{2,}|=|_{3,}|#+|\*{2,}|>)? *(below this line is a copy|this is a copy of (the|your) message"
+    r"^(?:[^\w\n]|_){0,200}(below this line is a copy|this is a copy of (the|your) message"
     r"|(the )?original (message|e-?mail)"
     r"|(unsent|returned|undelivered) (message|mail)( (is )?below| follows| headers)|copy of (your|the) (message"
     r"|mail)|message (header|text) follows"
@@ -85,7 +87,8 @@ def _text(mail: Part) -> str:
 
 def _without_copy(text: str) -> str:
     """``text`` up to where what bounced is repeated."""
-    ends = [found.start() for pattern in (_COPY, _HEADERS) if (found := pattern.search(text)) and found.start() > 0]
+    ends = [found.start() for pattern in (_COPY, _HEADERS) if (found := pattern.search(text))]
+    ends = [end for end in ends if text[:end].strip()]
     return text[: min(ends)] if ends else text
 
 
@@ -101,6 +104,7 @@ def _whom(mail: Part, raw: bytes, whole: str, told: str) -> list[str]:
     }
     named = [one for one in find_addresses(told) if one.lower() not in ours and not _NOBODY.match(one)]
     addressed = _addressed(mail, whole)
+    named = named[:MOST_NAMED]
     both = [one for one in named if one.lower() in addressed]
     if both:
         return both[:MOST_ADDRESSES]
@@ -121,7 +125,7 @@ def _stands_alone(address: str, told: str) -> bool:
     """Whether a line begins with it, as a list of those who failed does."""
     return (
         re.search(
-            rf"^[\s<'\"*>-]*(?:to:|recipient:|rcpt to:)?[\s<'\"]*{re.escape(address)}\W",
+            rf"^[ \t<'\"*>-]{{0,80}}(?:to:|recipient:|rcpt to:)?[ \t<'\"]{{0,20}}{re.escape(address)}\W",
             told + "\n",
             re.MULTILINE | re.IGNORECASE,
         )

@@ -2,6 +2,7 @@
 
 from base64 import encodebytes
 from pathlib import Path
+from time import thread_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -285,3 +286,27 @@ def nested(depth: int) -> bytes:
 )  # fmt: skip
 def test_hostile_mails_are_read_to_their_end(raw: bytes) -> None:
     assert all(kind for _, kind, _ in classify(raw))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        mail("x" + "\n" * 60_000),
+        mail("x\n" + "-" * 60_000),
+        mail("x\n" + "-\n" * 30_000),
+        mail("x\n" + " " * 60_000),
+        mail("<style " * 28_000, headers="Content-Type: text/html\n"),
+        mail("--B" * 600_000, headers="Content-Type: multipart/report; boundary=B\n"),
+        mail("\n\n\n".join(f">>> p{n}@d.example" for n in range(3_500))),
+    ],
+    ids=["line ends", "dashes", "lines of dashes", "blanks", "unclosed styles", "boundaries", "addresses"],
+)
+def test_no_mail_keeps_its_reader_busy(raw: bytes) -> None:
+    before = thread_time()
+    classify(raw)
+    assert thread_time() - before < 4
+
+
+def test_hidden_words_of_html_are_nobodys_also_where_one_is_not_closed() -> None:
+    html = f"<head><style>550 5.2.2 full</style></head><p>550 5.1.1 no such user &lt;{PAT}</p><style>"
+    assert classes(mail(html, headers="Content-Type: text/html\n")) == {PAT: GONE}
