@@ -31,7 +31,7 @@ class _Tally:
 
     def note(self, friends: int, strangers: int) -> None:
         """Take in what was said in one attempt."""
-        self.taken = max(min(self.taken, ENOUGH), friends)
+        self.taken = max(min(self.taken + friends, ENOUGH), friends)
         self.refused = strangers if friends else self.refused + strangers
 
 

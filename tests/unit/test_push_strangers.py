@@ -38,6 +38,14 @@ def test_friends_of_yesterday_do_not_vouch_for_credentials_that_fail_today() -> 
     assert judged(OTHERS, strangers=strangers) == [KEPT]
 
 
+def test_friends_met_one_at_a_time_vouch_as_those_met_at_once_do() -> None:
+    strangers = Strangers()
+    judged(Delivered(), strangers=strangers)
+    judged(Delivered(), strangers=strangers)
+    assert judged(OTHERS, strangers=strangers) == [KEPT]
+    assert judged(OTHERS, strangers=strangers) == [OTHERS]
+
+
 def test_other_credentials_begin_with_a_clean_sheet() -> None:
     strangers = Strangers()
     judged(*[Delivered()] * 100, strangers=strangers)
