@@ -65,7 +65,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bno route to host|\bqueue period",
         r"\b(host|server|computer|system)s?\b.{0,40}? (unreachable|not (responding|reachable|answering))\b",
         r"\b(could|can) ?not (establish|connect)|\bnot able to establish",
-        r"\bdns (query|lookup) (failed|failure|error)",
+        r"\bdns (query|lookup) (failed|failure|error)|\bunverified address:",
     ),
     Topic.RECEIVER_BUSY: (
         r"\breceiv\w+ (e?-?mail |messages )?(too|at a rate)|\breceive limit|\brecipient ?rate ?limit",
@@ -77,6 +77,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bmissing (a )?(valid )?[\w-]*:? ?(address in (the )?from|message-id|date|from|to|subject)\b",
         r"\bmultiple addresses in from|\bno from: header|\bbare (lf|cr|line ?feed)|\bline (is )?too long",
         r"\bline length|\bhop count|\btoo many (hops|received)|\b\d+ hops\b|\bmail loop|\bmessage is looping",
+        r"\b(address|recipient) header|\bheader syntax|\bin (the )?(to|cc|bcc|message|mail):? header",
+        r"\bcommand sequence|\buser agent",
         r"\brouting loop|\bdt:sp[a-z]\b|\bunsupported (charset|content)|\b8-?bit (data|header|mime)|\bencoded-word",
     ),
     Topic.TOO_BIG: (
@@ -137,6 +139,11 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(address|domain|identit\w+|e-?mail)( \w+)?( is| are| has| have)? not( been)? (verified"
         r"|authori[sz]ed|confirmed)",
         r"\bunverified (domain|identit)|\bnot (allowed|authori[sz]ed|permitted) to send|\bverified sender|\bcallout",
+        r"\bin mail ?from\b|\bsender user\b",
+        r"\b(exp[eé]diteur|absender\w*|remitente|remetente|mittente|nadawc[ay]|afzender|gönderen)\b[^.:;,]{0,15}"
+        r"(\b(existe|existiert|esiste|istnieje|bestaat|inv[aá]lid|ung(ü|ue)ltig|nieznan|onbekend|bulunamad)"
+        r"|inconnu|unbekannt|sconosc|descon)",
+        r"отправител\w* .{0,15}\b(не|неизвест)|发件人.{0,6}不存在|送信元.{0,8}存在しません",
         r"\bmail from must|\boutbound sender|\bsuspected spam (sender|ip)|\bspoof",
     ),
     Topic.LOGIN: (
@@ -156,7 +163,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(from|this|your|the|bad|black|invalid) ip\b|\bfrom (this|your) (host|server|network)",
         r"\bdynamic (ip|address)|\bip\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
         r"\(ip based\)|\bover ipv6|\b(block|ban|reject|refus|denied)\w*.{0,30}\bips?\b",
-        r"\breverse (dns|lookup|host|entry|mapping|resol)|\br-?dns\b|\bptr\b|\bfcrdns|\b(helo|ehlo)\b",
+        r"\bобратн\w+ .{0,10}\bdns",  # noqa: RUF001 - it is Russian
+        r"\breverse[ -](dns|lookup|host|entry|mapping|resol)|\br-?dns\b|\bptr\b|\bfcrdns|\b(helo|ehlo)\b",
         r"\bname lookup failed|\bnot accepting (connections|mail from|messages from)|\brefus\w+ to talk",
         r"\bdns (mx|a/)|\bnot allowed to connect",
         r"\bconnections? (is |was |will )?(not )?(be )?(refused|rejected|denied|blocked|accepted|dropped)",
@@ -170,18 +178,22 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bgr[ea]y ?list|\bdefer|\b(at|for) (this|the) (time|moment)\b|\bcurrently (unavailable|not)",
         r"\b(system|server|service) (is )?(too )?(busy|overload|unavailable|not available)",
         r"\bunder (way|maintenance)|\bin progress\b|\btimed? ?out\b|\bresources?\b.{0,20}unavailable|\boverload",
+        r"\bcan ?not (be )?verif|\bcould not (be )?verif",
+        r"\b(server|backend|database|transport|configuration) (is )?(not (be )?found|unavailable|down)\b",
         r"\btemporaire|\bvor(ü|ue)bergehend|\bsp(ä|ae)ter|\btemporal|\btempor[aâ]ne|\bm[aá]s tarde|\bmais tarde",
         r"\bpi[uù] tardi|\bplus tard|\bp[oó][zź]niej|\bpozzhe|\bvremenno",
         r"позже|временно|稍后|暂时|稍候",
     ),
     Topic.SPAM: (
         r"\bspam|\bvirus|\bmalware|\bphish|\bunsolicited|\bjunk|\bsuspici|\burls?\b|\b(sur|uri)bl\b",
+        r"\b(message|e?-?mail) contains an? (link|url|attachment|invalid|unknown)\b",
         r"\bbulk (e-?)?mail|\bmassmail|\bspamverdacht",
         r"\bспам|垃圾",  # noqa: RUF001 - it is Russian
     ),
     Topic.HELD: (
         rf"\b{_PERSON}\b(?!.{{0,60}}inactiv).{{0,40}}?\b(suspended|locked|blocked|frozen|hangup|on hold)\b",
         r"\b(suspended|locked|blocked|frozen) (user|account|mail ?box|recipient)\b|\bcompte .{0,30}bloqu",
+        r"\baccount (in|out)bounds disabled",
     ),
     Topic.GONE: (
         rf"\b(no|unknown|invalid|bad|non-?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"

@@ -86,6 +86,8 @@ _OF_THE_MESSAGE = ("7.504", "7.505", "7.512")
 _TOO_BIG = ("3.4", "2.3")
 _OF_FROM = frozenset(("1.7", "1.8", "1.9", "7.20", "7.21", "7.22", "7.23", "7.24", "7.26", "7.60"))
 """Among those that blame us: the ones that mean our From address rather than login, network address or quota."""
+_OF_THE_SENDERS_ADDRESS = ("1.7", "1.8")
+"""An address that is unknown or invalid is ours, where one of these stands beside it."""
 _CODES_OF_LOGIN = (530, 535, 538)
 
 
@@ -149,6 +151,8 @@ class _Reading:
             return Cause.SENDER
         if self.stage is Stage.MAIL:
             return self._cause_at_mail()
+        if self.topic is Topic.GONE and self.status in _OF_THE_SENDERS_ADDRESS:
+            return Cause.SENDER
         if self.topic in _BY_TOPIC:
             return _BY_TOPIC[self.topic]
         if self._status_counts():
