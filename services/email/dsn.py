@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
-from services.email.failure import Failure, Fate, find_address, judge_failure
+from services.email.failure import MOST_RECIPIENTS, Failure, Fate, find_address, judge_failure
 from services.email.parts import Part
 
 KINDS = ("message/delivery-status", "message/global-delivery-status", "message/delivery-report")
@@ -21,12 +22,13 @@ def read_dsn(mail: Part) -> list[Failure] | None:
     reports = [part for part in mail.own_parts() if part.kind in KINDS]
     if not reports:
         return None
-    return [failure for report in reports for failure in read_fields(report.text())]
+    return list(islice((failure for report in reports for failure in read_fields(report.text())), MOST_RECIPIENTS))
 
 
 def read_fields(text: str) -> list[Failure]:
     """What the fields in ``text`` say of each recipient."""
-    return [failure for fields in _recipients(text) if (failure := _read(fields)) is not None]
+    failures = (failure for fields in _recipients(text) if (failure := _read(fields)) is not None)
+    return list(islice(failures, MOST_RECIPIENTS))
 
 
 def envelope_id(mail: Part) -> str:

@@ -38,6 +38,8 @@ class Failure:
 
 
 LONGEST_WORDS = 1000
+MOST_RECIPIENTS = 200
+"""Of one report, so many are read: each becomes a receipt, and a mail of ours has one recipient."""
 _ADDRESS = re.compile(r"[^\s<>()\[\],;:\"'`|=]{1,64}@(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}")
 _REPLY = re.compile(r"(?<![\d.])(?<!\d:)([45]\d\d)(?:[ -]+|(?=[\"'#<]))(?!\d{1,3}\.\d{1,3}\.\d{1,3}\.)")
 _STATUS = re.compile(r"(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.])")

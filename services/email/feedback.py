@@ -2,7 +2,7 @@
 
 import re
 
-from services.email.failure import Failure, Fate, find_address, find_addresses
+from services.email.failure import MOST_RECIPIENTS, Failure, Fate, find_address, find_addresses
 from services.email.parts import Part
 
 KIND = "message/feedback-report"
@@ -22,7 +22,7 @@ def read_feedback(mail: Part) -> list[Failure] | None:
     if kind and kind.partition(" ")[0] not in _OF_A_PERSON:
         return []
     named = [address for name, value in fields if name in _RECIPIENT and (address := find_address(value))]
-    whom = list(dict.fromkeys(named)) or _addressed(mail)
+    whom = list(dict.fromkeys(named))[:MOST_RECIPIENTS] or _addressed(mail)[:MOST_RECIPIENTS]
     return [Failure(address, Fate.COMPLAINED, None, None, kind or "abuse") for address in whom or [""]]
 
 
@@ -31,7 +31,7 @@ def _read_note(mail: Part) -> list[Failure] | None:
     if not mail.header("subject").lower().startswith("complaint about message from"):
         return None
     hidden = next((address for part in mail.walk() if (address := find_address(part.header(_HIDDEN_RECIPIENT)))), None)
-    whom = [hidden] if hidden else _addressed(mail)
+    whom = [hidden] if hidden else _addressed(mail)[:MOST_RECIPIENTS]
     return [Failure(address, Fate.COMPLAINED, None, None, "abuse") for address in whom or [""]]
 
 

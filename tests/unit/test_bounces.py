@@ -310,3 +310,15 @@ def test_no_mail_keeps_its_reader_busy(raw: bytes) -> None:
 def test_hidden_words_of_html_are_nobodys_also_where_one_is_not_closed() -> None:
     html = f"<head><style>550 5.2.2 full</style></head><p>550 5.1.1 no such user &lt;{PAT}</p><style>"
     assert classes(mail(html, headers="Content-Type: text/html\n")) == {PAT: GONE}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        report(*[recipient("5.1.1", "smtp; 550 no such user", address=f"p{n}@d.example") for n in range(1_000)]),
+        complaint("\n".join(f"Original-Rcpt-To: p{n}@d.example" for n in range(1_000))),
+    ],
+    ids=["notification", "complaint"],
+)
+def test_one_report_tells_of_so_many_recipients_at_most(raw: bytes) -> None:
+    assert len(classify(raw)) == 200
