@@ -1,12 +1,12 @@
 """VAPID (RFC 8292): the key pair by which push services know one tenant, and what it signs."""
 
 import base64
-import binascii
 import hashlib
 import time
 from dataclasses import dataclass, field
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
@@ -56,7 +56,7 @@ def parse_vapid_key(secret: bytes) -> VapidKey:
             if len(value) != PRIVATE_BYTES:
                 raise ValueError
             private = ec.derive_private_key(int.from_bytes(value), ec.SECP256R1())
-    except (ValueError, TypeError, binascii.Error) as exc:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise VapidKeyUnusable("a VAPID key is a private key on P-256, as PEM or as base64url of 32 bytes") from exc
     if not isinstance(private, ec.EllipticCurvePrivateKey) or not isinstance(private.curve, ec.SECP256R1):
         raise VapidKeyUnusable("a VAPID key must be on the curve P-256")

@@ -24,6 +24,8 @@ from tests.fakes.webpush import Browser
 
 CONTENT = PushContent("Booked", "See you", "en")
 BROWSER = Browser("https://web.push.apple.com/a")
+P256, P239 = (bytes.fromhex(f"2a8648ce3d0301{last}") for last in ("07", "04"))
+"""Two curves as DER names them; cryptography has none of the second."""
 RFC8291_PRIVATE = "q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94"
 RFC8291_AUTH = "BTBZMqHH6r4Tts7J_aSIgg"
 RFC8291_BODY = (
@@ -120,6 +122,13 @@ def test_what_is_no_vapid_key_is_refused_without_being_repeated(secret: bytes) -
     with pytest.raises(VapidKeyUnusable) as raised:
         parse_vapid_key(secret)
     assert "hunter2" not in str(raised.value)
+
+
+def test_a_key_on_a_curve_that_nobody_knows_is_refused() -> None:
+    der = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    text = base64.b64encode(der.replace(P256, P239))
+    with pytest.raises(VapidKeyUnusable):
+        parse_vapid_key(b"-----BEGIN PRIVATE KEY-----\n" + text + b"\n-----END PRIVATE KEY-----")
 
 
 def test_keys_are_kept_the_one_way_however_they_were_written() -> None:
