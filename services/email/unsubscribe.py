@@ -27,7 +27,7 @@ from shared.logs import get_logger
 from shared.store.database import Database
 from shared.store.preferences import set_preference
 from shared.tenant import Category, Tenant
-from shared.web.body import AnyRequest
+from shared.web.body import AnyRequest, read_body
 
 log = get_logger()
 
@@ -142,7 +142,7 @@ def unsubscribe_routes(database: Database, tenants: KnownTenants, links: Links) 
             return _unknown()
         if named.is_critical:
             return _stays(named)
-        wanted = await request.body() == WANTED_AGAIN
+        wanted = await read_body(request) == WANTED_AGAIN
         one = named.subscription
         async with database.hot(WITHIN) as pg:
             scope_id = ScopeId(one.scope_id)

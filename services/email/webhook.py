@@ -4,20 +4,18 @@
 ``WAYBILL_BOUNCE_SECRET``, and the body the mail as it came in.
 """
 
-import asyncio
 import hmac
 import re
 import time
 
 from litestar import post
-from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from services.email.intake import Arrival
 from services.email.receiving import Receiving
 from shared.store.receipts import ReceiptSource
-from shared.web.body import BODY_SECONDS, AnyRequest
+from shared.web.body import AnyRequest, read_body
 from shared.web.problems import problem
 
 LARGEST_MAIL = 20 * 1024 * 1024
@@ -50,7 +48,7 @@ def bounce_route(receiving: Receiving, secret: str | None) -> HTTPRouteHandler:
         found = _SIGNATURE.fullmatch(request.headers.get(HEADER, ""))
         if found is None:
             raise problem("signature_missing", "Send X-Waybill-Signature: t=<seconds>,v1=<HMAC-SHA256 in hex>.")
-        body = await _body(request)
+        body = await read_body(request)
         seconds = int(found[1])
         if abs(time.time() - seconds) > AGREED_SECONDS or not hmac.compare_digest(
             sign(secret, body, seconds), f"t={found[1]},v1={found[2]}"
@@ -59,13 +57,3 @@ def bounce_route(receiving: Receiving, secret: str | None) -> HTTPRouteHandler:
         return TakenOut(await receiving.take(Arrival(body, ReceiptSource.WEBHOOK)))
 
     return post_bounce
-
-
-async def _body(request: AnyRequest) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.body()
-    except TimeoutError as exc:
-        raise problem("body_too_slow", f"The body did not arrive within {BODY_SECONDS:g} seconds.") from exc
-    except InternalServerException as exc:
-        raise problem("bad_request", "The connection was closed before the body had arrived.") from exc

@@ -22,14 +22,18 @@ async def read_json(request: AnyRequest) -> Any:
     raised by Litestar as soon as it is known), 408 when it does not arrive, 400 when it is malformed.
     """
     _check_media_type(request)
+    return parse_json(await read_body(request))
+
+
+async def read_body(request: AnyRequest) -> bytes:
+    """The body of ``request`` as it came. Raises Problem: 408 when it does not arrive, 400 when it is cut off."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            raw = await request.body()
+            return await request.body()
     except TimeoutError as exc:
         raise problem("body_too_slow", f"The body did not arrive within {BODY_SECONDS:g} seconds.") from exc
     except InternalServerException as exc:
         raise problem("bad_request", "The connection was closed before the body had arrived.") from exc
-    return parse_json(raw)
 
 
 async def read_json_if_any(request: AnyRequest) -> Any:

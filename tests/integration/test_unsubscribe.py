@@ -129,6 +129,18 @@ async def test_forged_cut_and_foreign_links_change_nothing(page: Page) -> None:
     assert await page.unwanted() == set()
 
 
+async def test_a_form_that_does_not_arrive_is_not_waited_for(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.web.body.BODY_SECONDS", 0.2)
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"List-"
+        await asyncio.sleep(10)
+
+    answer = await page.client.post(page.path(), content=never())
+    assert answer.status_code == 408
+    assert await page.unwanted() == set()
+
+
 async def test_a_link_made_under_an_older_master_key_still_works(page: Page) -> None:
     assert (await page.client.post(page.path(links=Links((OLD,), BASE)))).status_code == 200
     assert await page.unwanted() == {"news"}
