@@ -127,9 +127,8 @@ replayed AS (
       lost = 0,
       claim_seq = o.claim_seq + 1,
       reported_seq = o.claim_seq + 1,
-      due_at = now(),
-      claimed_until = '-infinity',
-      claimed_by = NULL
+      -- A lease may last still: of a claim that was overtaken by an older one's late Delivered, which then bounced.
+      due_at = now()
   WHERE o.channel = ANY ($2::text[]) AND o.job_id = ANY (ARRAY (SELECT job_id FROM judged WHERE result = 'retried'))
 ),
 readdressed AS (

@@ -115,8 +115,9 @@ settled AS (
       due_at = CASE WHEN j.status <> 'PENDING' OR j.delay IS NULL THEN o.due_at
                     WHEN j.attempt_count > 0 THEN now() + j.delay
                     ELSE least(now() + j.delay, j.expires_at) END,
-      claimed_until = '-infinity',
-      claimed_by = NULL
+      -- Whoever claimed it meanwhile is still sending: a replay has to wait for the end of that lease.
+      claimed_until = CASE WHEN j.act = 'applied' THEN '-infinity' ELSE o.claimed_until END,
+      claimed_by = CASE WHEN j.act <> 'applied' THEN o.claimed_by END
   FROM judged j
   WHERE o.channel = $1 AND o.job_id = j.job_id AND j.act <> 'stale'
 )"""

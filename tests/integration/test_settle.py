@@ -8,10 +8,13 @@ import pytest
 from shared.channel import Channel
 from shared.delivery.effect import effect_of, failed_unsent, held, released
 from shared.delivery.record import report_of
+from shared.ids import ScopeId
 from shared.job import JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
 from shared.store.database import Database
+from shared.store.job_lists import JobKey
+from shared.store.replay import ReplayOptions, lock_jobs, replay_if_failed
 from shared.store.settle import AttemptRow, Report, settle_if_claimed, settle_without_attempt
 from shared.verdict import VERDICT_WORDS, Deferred, Delivered, NoVerdict, Rejected, Verdict
 from tests.factories import claim_jobs, create_jobs, end_leases, new_job
@@ -230,3 +233,21 @@ async def test_a_job_that_expires_after_some_target_got_it_is_partly_sent(databa
     await settle(database, report_of(again, failed_unsent(again, JobReason.EXPIRED)))
     row = await job(database)
     assert (row["status"], row["reason"]) == ("SENT", "partial")
+
+
+async def test_a_job_replayed_after_a_late_delivery_waits_for_whoever_holds_it(database: Database) -> None:
+    (made,) = await create_jobs(database, [new_job()])
+    (first,) = await claim_jobs(database)
+    await end_leases(database)
+    await claim_jobs(database, worker="second")
+    assert await settle(database, report(first, Delivered())) == ["late"]
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET status = 'FAILED', reason = 'bounced'")
+        key = JobKey(Channel.EMAIL, made.job_id, JobReason.BOUNCED)
+        await lock_jobs(pg, ScopeId(1), [key])
+        await replay_if_failed(pg, ScopeId(1), [key], ReplayOptions())
+    assert (await job(database))["status"] == "PENDING"
+    assert await claim_jobs(database, worker="third") == [], "the second may be sending"
+    async with database.hot() as pg:
+        await pg.execute("UPDATE outgoing SET claimed_until = now() - interval '1 second'")
+    assert [one.claim_seq for one in await claim_jobs(database, worker="third")] == [4]

@@ -25,7 +25,7 @@ BEGIN
                        became_seq, was_reported, became_reported, was_attempts, became_attempts, was_held)
   VALUES (pg_current_xact_id()::text, OLD.job_id, OLD.channel, OLD.max_attempts, OLD.status, NEW.status, OLD.reason,
           NEW.reason, OLD.claim_seq, NEW.claim_seq, OLD.reported_seq, NEW.reported_seq, OLD.attempts, NEW.attempts,
-          OLD.claimed_until >= now());
+          OLD.status = 'PENDING' AND OLD.claimed_until >= now());
   RETURN NULL;
 END $$;
 CREATE TRIGGER history AFTER UPDATE ON outgoing FOR EACH ROW EXECUTE FUNCTION write_history();
