@@ -105,7 +105,7 @@ class Model:
             self.lost += 1
 
     def end(self, status: str, reason: str = "") -> None:
-        self.status, self.reason, self.held = status, reason, False
+        self.status, self.reason = status, reason
 
     def expire(self) -> None:
         partly = "delivered" in self.recorded.values()
@@ -293,7 +293,8 @@ class JobLife(RuleBasedStateMachine):
             return
         told = MAY_HAVE_SENT & set(model.recorded.values())
         model.unknowns = int((model.unknowns > 0 or model.lost > 0) and not told)
-        model.status, model.reason, model.held, model.due = "PENDING", "", False, True
+        # Somebody may hold it still: whom an older claim's late Delivered overtook.
+        model.status, model.reason, model.due = "PENDING", "", True
         model.attempts = model.unanswered = model.lost = 0
         model.seq += 1
         model.reported = model.seq
