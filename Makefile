@@ -21,7 +21,7 @@ help:
 	@echo 'make up      start Waybill on this machine, with everything it needs'
 	@echo 'make test    run the whole test suite; make test ARGS="-k inbox" runs a part of it'
 	@echo 'make check   linters, formats, types, imports'
-	@echo 'make bench   measure, one line of JSON per benchmark (about 6 minutes); ARGS="drain_noop" chooses'
+	@echo 'make bench   measure, one line of JSON per benchmark (about 10 minutes); ARGS="drain_noop" chooses'
 	@echo 'make fuzz    14 workers that die, dawdle and repeat themselves; ARGS="--seed 7 --claims 5000" chooses'
 	@echo 'make prove   the long proofs, one line of JSON each; ARGS="storm" chooses'
 	@echo 'make clean   remove the environment, the data and every cache of this clone'
