@@ -1,7 +1,7 @@
 """The claim loop with a scripted provider: what it sends, how often, and how it stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -9,7 +9,6 @@ import pytest
 
 from shared import metrics
 from shared.channel import Channel
-from shared.delivery.pace import WorkerSettings
 from shared.delivery.provider import Parcel
 from shared.delivery.worker import Worker
 from shared.ids import ScopeId
@@ -19,35 +18,7 @@ from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlock
 from tests.factories import claim_jobs, create_jobs, end_leases, new_job, until
 from tests.fakes.provider import ScriptedProvider, never, never_after_handover
 from tests.fakes.tenants import OneTenant
-
-
-def settings(**changes: object) -> WorkerSettings:
-    values: dict[str, object] = {
-        "channel": Channel.EMAIL,
-        "name": "worker",
-        "slots": 10,
-        "lease": timedelta(seconds=30),
-        "attempt_timeout": timedelta(seconds=5),
-        "margin": timedelta(seconds=1),
-        "poll_busy": timedelta(milliseconds=100),
-        "poll_idle": timedelta(milliseconds=200),
-    }
-    return WorkerSettings(**(values | changes))  # type: ignore[arg-type]
-
-
-@asynccontextmanager
-async def working(
-    database: Database, provider: ScriptedProvider, mode: Mode = Mode.LIVE, **changes: object
-) -> AsyncIterator[tuple[Worker, Callable[[], None]]]:
-    worker = Worker(settings(**changes), database, OneTenant(mode), provider)
-    stop = asyncio.Event()
-    running = asyncio.create_task(worker.run(stop))
-    try:
-        yield worker, stop.set
-    finally:
-        stop.set()
-        async with asyncio.timeout(20):
-            await running
+from tests.fakes.working import worker_settings, working
 
 
 async def states(database: Database) -> list[tuple[str, str]]:
@@ -290,7 +261,7 @@ async def test_a_worker_whose_writer_broke_ends_so_that_it_is_started_anew(
         return Delivered()
 
     await create_jobs(database, [new_job()])
-    worker = Worker(settings(), failing, OneTenant(), ScriptedProvider(last_before_it_breaks))
+    worker = Worker(worker_settings(), failing, OneTenant(), ScriptedProvider(last_before_it_breaks))
     running = asyncio.create_task(worker.run(asyncio.Event()))
     await until(running.done, 20)
     with pytest.raises(RuntimeError, match="nobody thought of"):
