@@ -10,7 +10,9 @@ from markdown_it.tree import SyntaxTreeNode
 from shared.rendering.kinds import unescape_code
 from shared.rendering.plain import write_plain
 
-_PARSER = MarkdownIt("commonmark", {"html": False, "breaks": False})
+_PARSER = MarkdownIt("commonmark", {"html": False, "breaks": False}).enable("table")
+TABLE_CLASS = "rows"
+"""What tells a table of figures from those that a tenant's own HTML is laid out with."""
 
 _STYLED = {"style", "align", "class"}
 _TAGS = frozenset(
@@ -61,6 +63,8 @@ def clean_html(html: str) -> str:
 
 def _mend(tokens: Sequence[Token], website: str | None) -> None:
     for token in tokens:
+        if token.type == "table_open":
+            token.attrSet("class", TABLE_CLASS)
         if token.type in ("code_inline", "fence", "code_block"):
             token.content = unescape_code(token.content)
         href = token.attrGet("href")

@@ -30,6 +30,8 @@ def _block(node: SyntaxTreeNode) -> str:
             return node.content.rstrip("\n")
         case "hr":
             return _RULE
+        case "table":
+            return _table(node)
         case "inline":
             return "".join(_inline(child) for child in node.children).strip()
         case _:
@@ -45,6 +47,21 @@ def _list(node: SyntaxTreeNode, marks: Sequence[str]) -> str:
         text = textwrap.indent(_blocks(item.children, between), " " * len(mark))
         items.append(mark + text.lstrip())
     return between.join(items)
+
+
+def _table(node: SyntaxTreeNode) -> str:
+    """Columns side by side, two spaces between, a line of dashes under the heads; figures stand to the right."""
+    rows = [row.children for part in node.children for row in part.children]
+    texts = [[" ".join(_blocks(cell.children).split()) for cell in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(*texts, strict=True)]
+    to_the_right = ["right" in str(cell.attrs.get("style", "")) for cell in rows[0]]
+
+    def line(row: Sequence[str]) -> str:
+        cells = zip(row, widths, to_the_right, strict=True)
+        return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in cells).rstrip()
+
+    heads, *body = texts
+    return "\n".join([line(heads), line(["-" * width for width in widths]), *map(line, body)])
 
 
 def _inline(node: SyntaxTreeNode) -> str:

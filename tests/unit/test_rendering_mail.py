@@ -67,6 +67,12 @@ def test_html_is_made_from_markdown_without_raw_html() -> None:
     assert "<script" not in html and "<b>" not in html
 
 
+def test_a_table_stands_in_columns_in_both_parts() -> None:
+    table = Markdown("| Paid by | Sum |\n|---|---:|\n| **Ada** \\| Bob | €312.50 |\n| Eve |\n", None)
+    assert '<table class="rows">' in table.html() and '<td style="text-align:right">€312.50</td>' in table.html()
+    assert table.text().splitlines() == ["Paid by        Sum", "---------  -------", "Ada | Bob  €312.50", "Eve"]
+
+
 @pytest.mark.parametrize(
     "hostile",
     [
