@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def ready_lines(told: dict[str, Any], path: Path) -> list[str]:
         f"  curl -s {told['inbox_url']}/api/v1/inbox {READ.format(campus['subscriber_token'])}",
         f"  curl -s {api}/sandbox/messages {READ.format(told['operator_token'])}",
         f"To be pushed to in your browser: {told['inbox_url']}/push-demo#{campus['subscriber_token']}",
+        f"Commands beside it need no settings: {_shortest(Path(sys.executable).with_name('waybill'))} pauses",
         "Stop with Ctrl-C.",
     ]
 

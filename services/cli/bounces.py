@@ -2,7 +2,6 @@
 
 import asyncio
 import mailbox
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.cli.beside import read_settings
 from services.cli.exits import show
 from services.cli.store import open_store
 from services.email.intake import Arrival, Taken
@@ -17,7 +17,7 @@ from services.email.receiving import Receiving
 from services.email.returnpath import PURPOSE, ReturnPaths
 from shared import logs
 from shared.sealing import Sealer
-from shared.settings import Settings, check_environment, listed, load_settings
+from shared.settings import Settings, listed
 from shared.store.receipts import ReceiptSource
 
 MEANINGS = {
@@ -48,8 +48,7 @@ class Mails:
 
 def read(source: Path, *, as_json: bool) -> None:
     """Take in every mail in ``source``; one that was taken in before changes nothing."""
-    check_environment(os.environ, [BounceSettings])
-    settings = load_settings(BounceSettings)
+    settings = read_settings(BounceSettings)
     logs.configure(level="error")
     mails = find_mails(source)
     paths = ReturnPaths(Sealer(settings.master_keys).signing_keys(PURPOSE), settings.bounce_domain)

@@ -1,10 +1,10 @@
 """`waybill db`: the schema in Postgres."""
 
 import asyncio
-import os
 
+from services.cli.beside import read_settings
 from services.cli.exits import CommandFailed, Exit, complain, show
-from shared.settings import Settings, check_environment, listed, load_settings
+from shared.settings import Settings, listed
 
 
 class DatabaseSettings(Settings):
@@ -51,5 +51,4 @@ def check(as_json: bool) -> None:
 
 
 def _database_url() -> str:
-    check_environment(os.environ, [DatabaseSettings])
-    return load_settings(DatabaseSettings).database_url
+    return read_settings(DatabaseSettings).database_url

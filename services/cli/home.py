@@ -17,9 +17,14 @@ LOCK = "up.lock"
 
 def make_home(data_dir: Path | None) -> Path:
     """The folder ``WAYBILL_DATA_DIR``, or .waybill in the clone, made when missing and closed to others."""
-    home = (ROOT / FOLDER if data_dir is None else data_dir).absolute()
+    home = home_at(data_dir)
     home.mkdir(mode=0o700, exist_ok=True)
     return home
+
+
+def home_at(data_dir: Path | None) -> Path:
+    """Where ``make_home`` makes it, whether it is there or not."""
+    return (ROOT / FOLDER if data_dir is None else data_dir).absolute()
 
 
 @contextmanager

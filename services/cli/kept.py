@@ -30,18 +30,28 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_or_make(home: Path) -> Kept:
     """What is kept in ``home``; made and written the first time."""
-    path = home / NAME
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=Kept)
-        parse_master_keys(kept.master_key)
+        return _read(home / NAME)
     except FileNotFoundError:
         kept = Kept(master_key=new_master_key(), operator_token=OPERATOR_PREFIX + secrets.token_urlsafe(24))
         save(home, kept)
-    except (msgspec.DecodeError, ValueError) as exc:
-        raise CommandFailed(f"{path} cannot be read ({exc}): put it back, or run `make clean` to start anew") from exc
-    return kept
+        return kept
+
+
+def master_key_in(path: Path) -> str:
+    """The master key that is kept at ``path``. Raises OSError, and CommandFailed when it cannot be read."""
+    return _read(path).master_key
 
 
 def save(home: Path, kept: Kept) -> None:
     """Write ``kept``, readable by its owner alone."""
     write_secret(home / NAME, msgspec.json.format(msgspec.json.encode(kept)).decode() + "\n")
+
+
+def _read(path: Path) -> Kept:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+        parse_master_keys(kept.master_key)
+    except (msgspec.DecodeError, ValueError) as exc:
+        raise CommandFailed(f"{path} cannot be read ({exc}): put it back, or run `make clean` to start anew") from exc
+    return kept

@@ -1,16 +1,16 @@
 """`waybill key`: API keys for products, and tokens with which end users read their inbox."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from services.cli.beside import read_settings
 from services.cli.exits import UsageMistake, show
 from services.cli.store import half_of, mode_of, open_store
 from shared.ids import ScopeId
 from shared.keys import Permission
 from shared.sealing import Sealer
-from shared.settings import Settings, check_environment, listed, load_settings
+from shared.settings import Settings, listed
 from shared.store.database import Database
 from shared.store.keys import create_key
 from shared.suggestion import did_you_mean
@@ -37,7 +37,7 @@ def create(
         async with open_store(url) as database:
             return await issue_key(database, tenant, mode, granted, expires_at)
 
-    key = asyncio.run(work(read_settings().database_url))
+    key = asyncio.run(work(read_settings(KeySettings).database_url))
     fields = {
         "key": key,
         "tenant": tenant,
@@ -50,7 +50,7 @@ def create(
 
 def mint_subscriber(tenant: str, *, recipient: str, test: bool, lifetime: timedelta, as_json: bool) -> None:
     """Mint an inbox token and print it."""
-    settings = read_settings()
+    settings = read_settings(KeySettings)
     sealer = Sealer(settings.master_keys)
 
     async def work() -> str:
@@ -99,9 +99,3 @@ def _permission(word: str) -> Permission:
         known = [permission.value for permission in Permission]
         hint = did_you_mean(word, known) or f", there are {', '.join(known)}"
         raise UsageMistake(f"--permission {word}: there is no such permission{hint}") from exc
-
-
-def read_settings() -> KeySettings:
-    """The environment's, once all of it is in order. Raises SettingsError."""
-    check_environment(os.environ, [KeySettings])
-    return load_settings(KeySettings)

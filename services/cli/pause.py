@@ -1,18 +1,17 @@
 """`waybill pause`, `resume` and `pauses`: what is not to be sent for now; jobs stay PENDING meanwhile."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from services.cli.beside import read_settings
 from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, UsageMistake, complain, show
 from services.cli.store import open_store
 from shared.channel import Channel
 from shared.ids import ScopeId, TenantId
-from shared.settings import check_environment, load_settings
 from shared.store.database import Database
 from shared.store.paused_jobs import FIRST, Covered, bring_back, count_standing, find_claimed
 from shared.store.pauses import EVERY_TENANT, Pause, PauseKey, PauseKind, read_pauses
@@ -149,8 +148,7 @@ async def _bring_all_back(database: Database, covered: Covered) -> int:
 
 
 def _run(work: Callable[[Database], Awaitable[T]]) -> T:
-    check_environment(os.environ, [DatabaseSettings])
-    url = load_settings(DatabaseSettings).database_url
+    url = read_settings(DatabaseSettings).database_url
 
     async def opened() -> T:
         async with open_store(url) as database:

@@ -2,8 +2,9 @@
 
 import asyncio
 
+from services.cli.beside import read_settings
 from services.cli.exits import CommandFailed, show
-from services.cli.key import read_settings
+from services.cli.key import KeySettings
 from services.cli.store import open_store
 from shared.ids import TenantId
 from shared.sealing import Sealer
@@ -15,7 +16,7 @@ from shared.vapid import VapidKey, new_vapid_key, parse_vapid_key
 
 def vapid(tenant: str, *, as_json: bool) -> None:
     """Print the public key of the tenant's VAPID key pair, which is made the first time."""
-    settings = read_settings()
+    settings = read_settings(KeySettings)
     sealer = Sealer(settings.master_keys)
 
     async def work() -> tuple[VapidKey, bool]:

@@ -17,6 +17,7 @@ from services.cli.db import bring_to_head
 from services.cli.embedded import embedded_postgres
 from services.cli.exits import CommandFailed
 from services.cli.ground import Ground, Sinks, stand_on
+from services.cli.kept import NAME as KEPT
 from services.cli.kept import Kept, load_or_make, save
 from services.cli.readiness import Curtain, readyz_route
 from services.cli.run import admin_part
@@ -31,6 +32,7 @@ from shared.settings import PREFIX, ProcessSettings, listed
 from shared.web.server import HttpPart
 
 ADMIN_PORT = f"{PREFIX}ADMIN_PORT"
+MASTER_KEYS = f"{PREFIX}MASTER_KEYS"
 EMAIL_PORT = 8082
 HERE = "127.0.0.1"
 ANYWHERE = {"0.0.0.0": HERE, "::": "::1"}  # noqa: S104 - only turned into an address one can connect to
@@ -105,6 +107,8 @@ async def raise_stage(stack: AsyncExitStack, settings: UpSettings, home: Path) -
         **_addresses(parts, settings.reached_at),
         "smtp_port": sink.port,
         "operator_token": operator_token,
+        "database_url": url,
+        "master_keys_file": str(home / KEPT) if environ[MASTER_KEYS] == kept.master_key else None,
         "tenants": tenants,
         "example_event": demo.example_event(),
     }

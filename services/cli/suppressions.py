@@ -1,17 +1,16 @@
 """`waybill suppressions`: the addresses that a tenant writes to no more."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from services.cli.beside import read_settings
 from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, UsageMistake, complain, show
 from services.cli.store import half_of, mode_of, open_store
 from shared.address import address_problem, normal_address
 from shared.channel import Channel
 from shared.ids import ScopeId
-from shared.settings import check_environment, load_settings
 from shared.store.database import Database, HotConnection
 from shared.store.suppressions import (
     NewSuppression,
@@ -89,8 +88,7 @@ async def _page(
 
 
 def _run(tenant: str, test: bool, work: Callable[[Database, ScopeId], Awaitable[T]]) -> T:
-    check_environment(os.environ, [DatabaseSettings])
-    url = load_settings(DatabaseSettings).database_url
+    url = read_settings(DatabaseSettings).database_url
 
     async def opened() -> T:
         async with open_store(url) as database:

@@ -1,20 +1,18 @@
 """`waybill tenant`: the tenants there are."""
 
 import asyncio
-import os
 
+from services.cli.beside import read_settings
 from services.cli.db import DatabaseSettings
 from services.cli.exits import show
 from services.cli.store import open_store
-from shared.settings import check_environment, load_settings
 from shared.tenant import ScopedTenant
 from shared.tenantfile.current import Tenants
 
 
 def list_tenants(as_json: bool) -> None:
     """Print every tenant with the version of its file and its event types."""
-    check_environment(os.environ, [DatabaseSettings])
-    url = load_settings(DatabaseSettings).database_url
+    url = read_settings(DatabaseSettings).database_url
 
     async def work() -> list[ScopedTenant]:
         async with open_store(url) as database:

@@ -1,5 +1,6 @@
 """`waybill up`, from the printed curl to the inbox and the mail catcher."""
 
+import asyncio
 import json
 import stat
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from shared.tenantfile.check import check_file
 from tests.fakes.home import throw_away_home
-from tests.fakes.product import Up, cleaned_up, eventually
+from tests.fakes.product import WAYBILL, Up, clean_environment, cleaned_up, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 TENANTS = ("campus", "portfolio", "storefront")
@@ -138,6 +139,8 @@ async def test_up_json_is_its_owners_alone_and_says_where_everything_is(up: Up, 
         "admin_url",
         "smtp_port",
         "operator_token",
+        "database_url",
+        "master_keys_file",
         "tenants",
         "example_event",
     }
@@ -152,6 +155,29 @@ async def test_up_json_is_its_owners_alone_and_says_where_everything_is(up: Up, 
         for page in ("/livez", "/readyz", "/metrics"):
             assert (await client.get(told["admin_url"] + page)).status_code == 200
         assert (await client.get(f"{told['api_url']}/metrics")).status_code == 404
+
+
+async def test_commands_beside_it_need_no_settings_and_say_whose_database_they_are_about(
+    up: Up, told: dict[str, Any]
+) -> None:
+    async def waybill(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        environment = clean_environment({"DATA_DIR": str(up.home), **settings})
+        return await asyncio.to_thread(
+            subprocess.run, [WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    made = await waybill("key", "create", "campus")
+    assert made.returncode == 0, made.stderr
+    assert f"this is about the `make up` in {up.home} (127.0.0.1:" in made.stderr
+    assert told["database_url"].partition("@")[0] not in made.stderr
+    await get(f"{told['api_url']}/api/v1/metrics", made.stdout.strip())
+    public = await waybill("sender", "vapid", "campus", "--json")
+    assert json.loads(public.stdout)["made"] is False
+    # Its sinks stand in for every sender: the file's credentials are not asked for.
+    applied = await waybill("apply", str(ROOT / "examples" / "campus" / "campus.yaml"))
+    assert (applied.returncode, applied.stdout) == (0, "Nothing to change: campus is at version 1.\n")
+    elsewhere = await waybill("pauses", DATABASE_URL="postgresql://waybill@127.0.0.1:1/waybill")
+    assert (elsewhere.returncode, "make up" in elsewhere.stderr) == (3, False)
 
 
 async def test_it_says_all_a_newcomer_needs_in_fifteen_lines(up: Up, told: dict[str, Any]) -> None:
