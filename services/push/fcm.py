@@ -15,6 +15,9 @@ from shared.verdict import NoVerdict, Rejected, SenderBlocked, Verdict
 if TYPE_CHECKING:
     from services.push.firebase import Project
 
+MOST_TO_PHONE = 4096
+"""In bytes. What Firebase wraps a message in counts too, and differs from platform to platform: only what is larger
+without any of it is surely too large, near the limit Firebase's answer decides."""
 MOST_PROJECTS = 256
 """How many accounts are kept ready; one that was replaced is pushed out by later ones."""
 

@@ -41,6 +41,12 @@ def write_message(sdk: Any, token: str, letter: Letter, now: datetime) -> Any:
     return message
 
 
+def least_size(letter: Letter) -> int:
+    """Bytes that reach a phone at the least: the texts and the data. What Firebase wraps them in comes on top."""
+    texts = [letter.content.title, letter.content.body, *(text for pair in _data(letter).items() for text in pair)]
+    return sum(len(text.encode()) for text in texts)
+
+
 def _data(letter: Letter) -> dict[str, str]:
     data = {JOB_KEY: f"job_{letter.stable_id.hex}"}
     link = letter.content.link

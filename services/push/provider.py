@@ -55,15 +55,15 @@ class PushProvider:
         try:
             situation = await self._look(parcel)
             seen = time.monotonic()
+            letter = Letter(parcel.content, parcel.stable_id, situation.unread_count)
             choice = choose(situation.targets)
             kinds = {target.kind for target in choice.ring}
-            roads = {kind: await self._roads.to(kind, parcel.tenant, situation.lives) for kind in kinds}
+            roads = {kind: await self._roads.to(kind, parcel.tenant, letter, situation.lives) for kind in kinds}
         except StoreUnavailable as exc:
             return NoVerdict(handed_over=False, code="store_unavailable", error=str(exc))
         calls = [Call(one, roads[one.kind], parcel.progress, situation.seen_at, seen) for one in choice.ring]
         held = _held(parcel, {call.circuit for call in calls})
         calls = [call for call in calls if call.circuit not in held]
-        letter = Letter(parcel.content, parcel.stable_id, situation.unread_count)
         results = await self._tell(parcel, calls, await make(calls, letter, deadline))
         _note_dead(results)
         self._note_used([call.target for call in calls], results, situation.seen_at)

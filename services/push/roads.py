@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import Protocol, assert_never
 
 from services.push.accounts import ServiceAccounts
-from services.push.fcm import FcmSender
-from services.push.message import Letter
+from services.push.fcm import MOST_TO_PHONE, FcmSender
+from services.push.message import Letter, least_size
 from services.push.signers import Signer, VapidKeys, contact_of
-from services.push.webpush import Subscription, WebPushSender
+from services.push.webpush import MOST_TO_BROWSER, Subscription, WebPushSender, write_payload
 from shared.endpoint import circuit_of
 from shared.errors import AccountUnusable, StoreUnavailable, VapidKeyUnusable
 from shared.ids import TenantId
+from shared.job import JobReason
 from shared.serviceaccount import ServiceAccount
 from shared.store.ringing import TargetState
 from shared.store.targets import Kind
@@ -83,9 +84,9 @@ class WebPushRoad:
 
 @dataclass(frozen=True, slots=True)
 class ClosedRoad:
-    """No way at all, for want of a credential: ``verdict`` says so for every target."""
+    """No way at all, for want of a credential or for a message's size: ``verdict`` says so for every target."""
 
-    verdict: SenderBlocked
+    verdict: SenderBlocked | Rejected
     credential: str = ""
 
     def circuit(self, _target: TargetState) -> str | None:
@@ -110,13 +111,14 @@ class Roads:
         self._circuit_of: dict[TenantId, str] = {}
         self._with_browsers: set[TenantId] = set()
 
-    async def to(self, kind: Kind, tenant: ScopedTenant, lives: timedelta) -> Road:
-        """The way to targets of ``kind``, for a message that ``lives`` so long. Raises StoreUnavailable."""
+    async def to(self, kind: Kind, tenant: ScopedTenant, letter: Letter, lives: timedelta) -> Road:
+        """The way of ``letter``, which ``lives`` so long, to targets of ``kind``. Raises StoreUnavailable."""
         match kind:
             case "fcm":
-                return await self._to_phones(tenant)
+                return _wide_enough(await self._to_phones(tenant), least_size(letter), MOST_TO_PHONE)
             case "webpush":
-                return await self._to_browsers(tenant, lives)
+                road = await self._to_browsers(tenant, lives)
+                return _wide_enough(road, len(write_payload(letter)), MOST_TO_BROWSER)
             case _:
                 assert_never(kind)
 
@@ -160,6 +162,14 @@ class Roads:
             return _closed("no_contact", "push services want to know whom to write to: senders.push.webpush.contact")
         self._with_browsers.add(tenant.tenant_id)
         return WebPushRoad(self._webpush, Signer(key, contact), lives)
+
+
+def _wide_enough(road: Road, size: int, most: int) -> Road:
+    """``road``, unless nobody at its end takes a message of ``size`` bytes: then nobody is asked."""
+    if size <= most:
+        return road
+    error = f"{size} bytes, of {most} at most"
+    return ClosedRoad(Rejected(JobReason.PAYLOAD_TOO_LARGE, code="too_large", error=error))
 
 
 def _closed(code: str, error: str) -> ClosedRoad:

@@ -18,14 +18,15 @@ from services.push.reply import Reply
 from services.push.signers import Signer
 from services.push.webpush_replies import judge_webpush
 from shared.endpoint import EndpointRules, origin_of
-from shared.job import JobReason
 from shared.subscription import SubscriptionKeys
 from shared.verdict import NoVerdict, Rejected, Verdict
 
 LARGEST_BODY = 4096
 """What every push service takes (RFC 8030, section 7.2)."""
 OVERHEAD = 103
-"""Of RFC 8188's header, key, delimiter and tag: the rest is for the message."""
+"""Of RFC 8188's header, key, delimiter and tag."""
+MOST_TO_BROWSER = LARGEST_BODY - OVERHEAD
+"""What is left for the message, in bytes."""
 LONGEST_TTL = timedelta(days=28)
 """What push services keep a message for at most."""
 SHORTEST_SECRET = 16
@@ -75,15 +76,8 @@ class WebPushSender:
         endpoint = subscription.endpoint
         if (problem := self._rules.problem(endpoint)) is not None:
             return Rejected(code="endpoint_refused", error=f"the endpoint {problem}")
-        message = write_payload(letter)
-        if len(message) > LARGEST_BODY - OVERHEAD:
-            return Rejected(
-                JobReason.PAYLOAD_TOO_LARGE,
-                code="too_large",
-                error=f"{len(message)} bytes, of {LARGEST_BODY - OVERHEAD} at most",
-            )
         try:
-            body = encrypt(message, subscription.keys)
+            body = encrypt(write_payload(letter), subscription.keys)
         except ValueError as exc:
             return Rejected(code="keys_unusable", error=str(exc))
         headers = write_headers(letter, lives)

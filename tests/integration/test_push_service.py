@@ -6,13 +6,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared.channel import Channel
+from shared.delivery.provider import Folded, Held, OpenGate
 from shared.ids import TenantId
+from shared.job import JobReason
 from shared.retry import RetryPolicy
 from shared.serviceaccount import ServiceAccount
 from shared.store.database import Database
+from shared.verdict import Rejected, Verdict
 from tests.factories import until
 from tests.fakes.fcm import (
     BAD_TOKEN,
@@ -29,6 +33,7 @@ from tests.fakes.fcm import (
 )
 from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.pushing import CONTENT, Outcome, Pushing, push_job, pushing_on, service
+from tests.fakes.rigs import ATTEMPT, FcmRig
 
 SENT, PENDING = Outcome("SENT", "", 1, 0, 0), Outcome("PENDING", "", 1, 0, 0)
 
@@ -91,10 +96,49 @@ async def test_a_payload_too_large_fails_once_and_costs_no_token(pushing: Pushin
         assert await pushing.until_settled() == [Outcome("FAILED", "payload_too_large", 1, 0, 0)]
         assert await pushing.tokens() == {"a", "b", "c"}
         assert [one.verdict for one in await pushing.attempts()] == ["rejected"] * 3
-        assert pushing.peer.post_count == 3
+        assert pushing.peer.post_count == 0
         await pushing.post(push_job())
         assert (await pushing.until_settled(2))[1] == SENT
     assert [len(pushing.peer.rung(token)) for token in "abc"] == [1, 1, 1]
+
+
+async def test_what_only_firebase_knows_to_be_too_large_is_posted_once_and_costs_no_token(pushing: Pushing) -> None:
+    await pushing.phone("a", "b", "c")
+    for token in "abc":
+        pushing.peer.always(token, TOO_BIG)
+    await pushing.post(push_job(content=replace(CONTENT, data={"note": "x" * 3900})))
+    async with service(pushing):
+        assert await pushing.until_settled() == [Outcome("FAILED", "payload_too_large", 1, 0, 0)]
+    assert await pushing.tokens() == {"a", "b", "c"}
+    assert [pushing.peer.posts_to(token) for token in "abc"] == [1, 1, 1]
+
+
+class Untouched(OpenGate):
+    """A gate that hears of nothing."""
+
+    def held(self, circuit: str, _tenant_id: TenantId) -> Held | None:
+        raise AssertionError(circuit)
+
+    async def told(self, circuit: str, _tenant_id: TenantId, _verdict: Verdict, _unanswered: int) -> Verdict:
+        raise AssertionError(circuit)
+
+
+async def test_a_payload_too_large_says_nothing_of_push_services(pushing: Pushing) -> None:
+    await pushing.phone("a")
+    await pushing.browser("firefox")
+    rig = FcmRig(pushing, ATTEMPT)
+    content = replace(CONTENT, data={"note": "é" * 2500})
+    outcome = await rig.provider.send(msgspec.structs.replace(rig.parcel(), content=content, gate=Untouched()))
+    await rig.provider.close()
+    assert isinstance(outcome, Folded)
+    assert [(one.provider, _refusal(one.verdict)) for one in outcome.results] == [
+        ("fcm", (JobReason.PAYLOAD_TOO_LARGE, "too_large")),
+        ("webpush", (JobReason.PAYLOAD_TOO_LARGE, "too_large")),
+    ]
+
+
+def _refusal(verdict: Verdict) -> tuple[JobReason, str | None] | None:
+    return (verdict.reason, verdict.code) if isinstance(verdict, Rejected) else None
 
 
 async def test_a_payload_too_large_is_no_inbox_only(pushing: Pushing) -> None:

@@ -4,9 +4,11 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from services.push.message import Letter, least_size
 from services.push.settings import PushSettings
 from shared.channel import Channel
 from shared.content import AndroidStyle, AppleStyle, Link, PushContent, WebStyle
@@ -39,6 +41,12 @@ ROOT = Path(__file__).resolve().parents[2]
 )
 def test_content_comes_back_from_the_store_as_it_went_in(content: PushContent) -> None:
     assert decode_content(Channel.PUSH, encode_content(content)) == content
+
+
+def test_a_message_is_at_least_as_large_as_its_texts_and_data_in_bytes() -> None:
+    content = PushContent("Gebäude", "See you", "de", Link("https://campus.example/b", "See"), {"room": "5"})
+    ours = len("waybill_job") + len("job_") + 32 + len("waybill_link") + len("https://campus.example/b")
+    assert least_size(Letter(content, uuid4(), 0)) == 8 + 7 + ours + 5
 
 
 def test_the_defaults_are_settings_that_the_service_starts_with() -> None:
