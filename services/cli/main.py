@@ -144,6 +144,28 @@ def key_create(
     create(tenant, test=test, permissions=permission, lifetime=life, as_json=as_json)
 
 
+@key.command("list")
+def key_list(
+    tenant: Annotated[str | None, typer.Argument(metavar="TENANT", help="Of this tenant only.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the API keys with their number, how they begin, when they were made, last used and revoked."""
+    from services.cli.issued import list_issued
+
+    list_issued(tenant, as_json=as_json)
+
+
+@key.command("revoke")
+def key_revoke(
+    named: Annotated[str, typer.Argument(metavar="KEY", help="Its number or beginning in `key list`, or all of it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Have an API key refused everywhere, within five seconds and for good."""
+    from services.cli.issued import revoke
+
+    revoke(named, as_json=as_json)
+
+
 @key.command("subscriber")
 def key_subscriber(
     tenant: TenantKey,

@@ -69,16 +69,61 @@ async def find_key(pg: HotConnection, key_hash: bytes) -> ApiKey | None:
     )
 
 
-REVOKE_KEY = text("""
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """One key as people are shown it; ``last_used_at`` is None while nobody has used it, ``hint`` how it begins."""
+
+    key_id: int
+    tenant: str
+    mode: Mode
+    hint: str
+    permissions: tuple[str, ...]
+    created_at: datetime
+    last_used_at: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+LIST_KEYS = """
+SELECT k.key_id, t.key AS tenant, s.mode, k.hint, k.permissions, k.created_at, k.last_used_at, k.expires_at,
+       k.revoked_at
+FROM api_keys k
+JOIN scopes s USING (scope_id)
+JOIN tenants t USING (tenant_id)
+WHERE $1::text IS NULL OR t.key = $1
+ORDER BY t.key, k.key_id
+"""
+
+
+async def list_keys(pg: HotConnection, tenant: str | None = None) -> list[IssuedKey]:
+    """Every key of the tenant (of all of them, when left out), revoked and expired ones too, oldest first."""
+    return [
+        IssuedKey(
+            row["key_id"],
+            row["tenant"],
+            Mode(row["mode"]),
+            row["hint"],
+            tuple(row["permissions"]),
+            row["created_at"],
+            row["last_used_at"],
+            row["expires_at"],
+            row["revoked_at"],
+        )
+        for row in await pg.fetch(LIST_KEYS, tenant)
+    ]
+
+
+REVOKE_IF_NOT_YET = """
 UPDATE api_keys
 SET revoked_at = now()
-WHERE key_hash = :key_hash AND revoked_at IS NULL
-""")
+WHERE key_id = $1 AND revoked_at IS NULL
+RETURNING key_id
+"""
 
 
-async def revoke_key(conn: AsyncConnection, key: str) -> bool:
-    """Whether ``key`` was valid until now; it is refused everywhere within five seconds."""
-    return (await conn.execute(REVOKE_KEY, {"key_hash": hash_key(key)})).rowcount > 0
+async def revoke_if_not_yet(pg: HotConnection, key_id: int) -> bool:
+    """Whether the key was not revoked until now; it is refused everywhere within five seconds."""
+    return await pg.fetchval(REVOKE_IF_NOT_YET, key_id) is not None
 
 
 # Locked in one order: several processes write down the uses of the same keys.

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from services.cli.sandbox.serviceaccount import IssuedAccount
 from shared.sealing import new_master_key
 from shared.store.database import Database
+from shared.store.keys import note_uses
 from shared.web.tokens import scope_of_token
 from tests.fakes.installation import CAMPUS
 from tests.fakes.product import WAYBILL, clean_environment
@@ -155,6 +157,56 @@ async def test_a_key_is_made_for_a_tenant_that_exists_and_no_other(database_url:
     assert made["key"].startswith("wb_test_")
     assert (made["mode"], made["permissions"]) == ("test", ["events:write"])
     assert made["expires_at"].endswith("Z")
+
+
+async def test_keys_are_listed_without_their_secret_and_revoked_by_number_beginning_or_all_of_it(
+    database_url: str, database: Database
+) -> None:
+    waybill = Shell(database_url)
+    assert (await waybill("key", "list")).stdout == "There is no key yet.\n"
+    await waybill("apply", str(CAMPUS))
+    keys = [(await waybill("key", "create", "campus", *half)).stdout.strip() for half in ((), ("--test",), ())]
+    async with database.hot() as pg:
+        await note_uses(pg, {1: datetime(2026, 12, 1, 9, tzinfo=UTC)})
+    shown = await waybill("key", "list", "campus")
+    assert not any(key in shown.stdout for key in keys)
+    first, second, _ = shown.stdout.splitlines()
+    assert first.startswith(f"1  {keys[0][:12]}…  campus (live)  everything  made 20")
+    assert first.endswith("last used 2026-12-01 09:00Z")
+    assert (" campus (test) " in second, second.endswith("never used")) == (True, True)
+    for number, named in enumerate(("1", keys[1][:12], keys[2]), 1):
+        done = await waybill("key", "revoke", named)
+        assert done.stdout.startswith(f"Revoked: {number}  {keys[number - 1][:12]}…  campus (")
+    again = await waybill("key", "revoke", "1", "--json")
+    assert (again.returncode, json.loads(again.stdout)["changed"]) == (0, False)
+    listed = json.loads((await waybill("key", "list", "--json")).stdout)
+    assert [(one["id"], one["mode"], one["revoked_at"] is None) for one in listed] == [
+        (1, "live", False),
+        (2, "test", False),
+        (3, "live", False),
+    ]
+    assert "  revoked 20" in (await waybill("key", "list")).stdout
+
+
+async def test_a_key_that_is_none_or_could_be_two_is_not_revoked(database_url: str, database: Database) -> None:
+    waybill = Shell(database_url)
+    await waybill("apply", str(CAMPUS))
+    keys = [(await waybill("key", "create", "campus")).stdout.strip() for _ in range(2)]
+    slipped = keys[0][:-1] + ("0" if keys[0][-1] != "0" else "1")
+    for named in ("3", "", "wb_live_", slipped, "…", "1 OR 1=1"):
+        done = await waybill("key", "revoke", named)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            "waybill: there is no such key: `waybill key list` has a number and a beginning for each\n"
+        )
+    async with database.hot() as pg:
+        await pg.execute("UPDATE api_keys SET hint = 'wb_live_same…'")
+    done = await waybill("key", "revoke", "wb_live_same")
+    assert (done.returncode, "name one by its number, 1 or 2" in done.stderr) == (1, True)
+    async with database.hot() as pg:
+        assert await pg.fetchval("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL") == 0
+    unknown = await waybill("key", "list", "campos")
+    assert (unknown.returncode, "there is no tenant campos" in unknown.stderr) == (1, True)
 
 
 async def test_a_subscriber_token_belongs_to_its_half_and_lives_a_day_at_most(database_url: str) -> None:

@@ -163,7 +163,7 @@ async def test_commands_beside_it_need_no_settings_and_say_whose_database_they_a
     async def waybill(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         environment = clean_environment({"DATA_DIR": str(up.home), **settings})
         return await asyncio.to_thread(
-            subprocess.run, [WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=60
+            lambda: subprocess.run([WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=60)
         )
 
     made = await waybill("key", "create", "campus")

@@ -11,7 +11,7 @@ from shared.errors import Problem
 from shared.ids import ScopeId
 from shared.keys import OPERATIONS, Permission, hash_key, mint_key
 from shared.store.database import Database
-from shared.store.keys import create_key, find_key, note_uses, revoke_key
+from shared.store.keys import create_key, find_key, list_keys, note_uses, revoke_if_not_yet
 from shared.tenant import Mode
 from shared.web.auth import REMEMBERED_FOR, KeyRing
 from tests.fakes.ingest import Ingest, apply_model, body, running_ingest, tenant_model
@@ -101,9 +101,10 @@ async def test_a_revoked_key_is_refused_once_the_memory_of_it_has_faded(database
         key = await create_key(conn, scope_id, Mode.LIVE, list(Permission))
     for ring in (remembering, forgetful):
         assert (await ring.require(f"Bearer {key}", "get_metrics")).scope_id == scope_id
-    async with database.begin() as conn:
-        assert await revoke_key(conn, key)
-        assert not await revoke_key(conn, key)
+    async with database.hot() as pg:
+        (listed,) = await list_keys(pg)
+        assert await revoke_if_not_yet(pg, listed.key_id)
+        assert not await revoke_if_not_yet(pg, listed.key_id)
     assert (await remembering.require(f"Bearer {key}", "get_metrics")).scope_id == scope_id
     with pytest.raises(Problem) as caught:
         await forgetful.require(f"Bearer {key}", "get_metrics")
