@@ -1,7 +1,8 @@
 """Web Push endpoints: addresses that browsers, or whoever says to be one, tell us to post to.
 
 Their form is checked when they are registered and again at every send: https, port 443, one of the push services'
-hosts by its name. What that name resolves to is checked when we connect (services/push/guard.py).
+hosts by its name, a path that subscriptions have there. What that name resolves to is checked when we connect
+(services/push/guard.py).
 """
 
 import re
@@ -9,21 +10,26 @@ from dataclasses import dataclass
 
 LONGEST_ENDPOINT = 2048
 LAST_PORT = 65535
-PUSH_HOSTS = (
-    "fcm.googleapis.com",
-    "jmt17.google.com",
-    "*.push.services.mozilla.com",
-    "*.push.apple.com",
-    "*.notify.windows.com",
-)
-"""The hosts of the browsers' own push services; ``*.`` is any name below, and never the name itself."""
+PUSH_PATHS = {
+    "fcm.googleapis.com": ("/fcm/send/", "/wp/", "/preprod/wp/"),
+    "jmt17.google.com": ("/fcm/send/",),
+    "*.push.services.mozilla.com": ("/wpush/", "/push/"),
+    "*.push.apple.com": ("/",),
+    "*.notify.windows.com": ("/w/",),
+}
+"""The hosts of the browsers' own push services, and how the paths of subscriptions begin there: other paths are other
+interfaces of theirs. ``*.`` is any name below, and never the name itself."""
+PUSH_HOSTS = tuple(PUSH_PATHS)
+ANY_PATH = ("/",)
 
 # Nothing that one parser may read otherwise than another: no user, no escape, no other letter than ASCII's.
 _ENDPOINT = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[1-9][0-9]{0,4}))?"
     r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)",
     re.ASCII,
 )
+# "." and "..", also in disguise: whoever follows them ends up somewhere else.
+_DOTS = re.compile(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/;]|%2f|%5c)", re.IGNORECASE)
 _NAME = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]", re.ASCII)
 _PAIR = re.compile(r"(?P<host>[a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\]):(?P<port>[0-9]{1,5})", re.ASCII)
 _PORTS = {"https": 443, "http": 80}
@@ -65,9 +71,10 @@ class EndpointRules:
             return "must be on port 443"
         if not _NAME.fullmatch(host):
             return "must have a host's full name in it, not an address"
-        if not any(_is_of(host, known) for known in self.hosts):
+        known = next((one for one in self.hosts if _is_of(host, one)), None)
+        if known is None:
             return "is at no push service that is known here; WAYBILL_PUSH_HOSTS adds one"
-        return None
+        return _path_problem(host, found["path"], PUSH_PATHS.get(known, ANY_PATH))
 
 
 def circuit_of(endpoint: str) -> str:
@@ -105,3 +112,11 @@ def parse_pairs(text: str) -> frozenset[Pair]:
 
 def _is_of(host: str, known: str) -> bool:
     return host.endswith(known[1:]) if known.startswith("*.") else host == known
+
+
+def _path_problem(host: str, path: str, beginnings: tuple[str, ...]) -> str | None:
+    if _DOTS.search(path.partition("?")[0]) is not None:
+        return "must have a path without . and .. in it"
+    if any(path.startswith(beginning) and path != beginning for beginning in beginnings):
+        return None
+    return f"is no subscription's: at {host} the path begins with {' or '.join(beginnings)}, and a token follows"

@@ -22,10 +22,13 @@ from tests.fakes.webpush import Browser, webpush_peer
 LIVING = [
     "https://fcm.googleapis.com/fcm/send/dHIoDxE7Hdg:APA91bH1Zj0kNa-_%31",
     "https://fcm.googleapis.com:443/wp/abc",
+    "https://fcm.googleapis.com/preprod/wp/abc:APA91b",
     "https://jmt17.google.com/fcm/send/abc",
+    "https://updates.push.services.mozilla.com/wpush/v1/gAAAAABl-_",
     "https://updates.push.services.mozilla.com/wpush/v2/gAAAAABl-_=",
+    "https://updates.push.services.mozilla.com/push/v5/gAAAAABl..x",
     "https://web.push.apple.com/QGuQyavXutnMH",
-    "https://wns2-par02p.notify.windows.com/w/?token=BQYAAAC%2bx",
+    "https://wns2-par02p.notify.windows.com/w/?token=BQYAAAC%2bx%2f..%2f",
 ]
 HOSTILE = [
     "",
@@ -41,6 +44,26 @@ HOSTILE = [
     "https://fcm.googleapis.com:80/wp/a",
     "https://fcm.googleapis.com:/wp/a",
     "https://fcm.googleapis.com:0443443/wp/a",
+    "https://fcm.googleapis.com:00443/wp/a",
+    "https://fcm.googleapis.com:0443/wp/a",
+    "https://fcm.googleapis.com/v1/projects/campus/messages:send",
+    "https://fcm.googleapis.com/",
+    "https://fcm.googleapis.com/wp/",
+    "https://fcm.googleapis.com/wpx/a",
+    "https://fcm.googleapis.com//wp/a",
+    "https://fcm.googleapis.com/WP/a",
+    "https://fcm.googleapis.com/fcm/notification",
+    "https://fcm.googleapis.com/wp/../v1/projects/campus/messages:send",
+    "https://fcm.googleapis.com/wp/%2E%2e/v1/projects/campus/messages:send",
+    "https://fcm.googleapis.com/wp/a%2f..%2f../v1/projects/campus/messages:send",
+    "https://fcm.googleapis.com/wp/..;/v1/projects/campus/messages:send",
+    "https://fcm.googleapis.com/wp/./a",
+    "https://fcm.googleapis.com/wp/..",
+    "https://jmt17.google.com/wp/a",
+    "https://updates.push.services.mozilla.com/v1/webpush/campus/registration",
+    "https://updates.push.services.mozilla.com/m/gAAAAABl",
+    "https://web.push.apple.com/",
+    "https://wns2-par02p.notify.windows.com/?token=BQYAAAC%2bx",
     "https://user@fcm.googleapis.com/wp/a",
     "https://fcm.googleapis.com@evil.example/wp/a",
     "https://user:pass@fcm.googleapis.com:443/wp/a",
@@ -105,6 +128,14 @@ CONTENT = PushContent("Booked", "See you", "en")
 @pytest.mark.parametrize("endpoint", LIVING)
 def test_the_push_services_of_browsers_are_known(endpoint: str) -> None:
     assert EndpointRules().problem(endpoint) is None
+
+
+@pytest.mark.parametrize("endpoint", LIVING)
+def test_a_push_service_without_a_subscription_is_told_how_its_paths_begin(endpoint: str) -> None:
+    host = endpoint.removeprefix("https://").partition("/")[0].removesuffix(":443")
+    problem = EndpointRules().problem(f"https://{host}/")
+    assert problem is not None
+    assert f"at {host} the path begins with /" in problem
 
 
 @pytest.mark.parametrize("endpoint", HOSTILE)
@@ -172,6 +203,8 @@ def test_an_operator_may_add_hosts() -> None:
     rules = EndpointRules((*EndpointRules().hosts, *parse_hosts("push.example, *.up.example")))
     assert rules.problem("https://push.example/a") is None
     assert rules.problem("https://a.up.example/a") is None
+    assert rules.problem("https://a.up.example/v1/a") is None
+    assert rules.problem("https://a.up.example/a/../b") is not None
     assert rules.problem("https://up.example/a") is not None
     for text in ("http://push.example", "push", "*.*.example", "10.0.0.1"):
         with pytest.raises(ValueError, match="hosts' names"):
