@@ -24,6 +24,7 @@ def _fields(setting: Setting) -> dict[str, object]:
 
 def _block(setting: Setting, width: int) -> str:
     default = "no default" if setting.default is None else f"default {setting.default}"
+    bounds = "" if setting.least is None else f", from {setting.least} to {setting.most}"
     read_by = "not read yet" if setting.reserved else f"read by {', '.join(setting.read_by)}"
     meaning = textwrap.fill(setting.meaning, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
-    return f"{setting.variable}  ({setting.type}, {default}, {read_by})\n{meaning}"
+    return f"{setting.variable}  ({setting.type}, {default}{bounds}, {read_by})\n{meaning}"

@@ -1,12 +1,12 @@
 """The table of every setting, read from ``shared/settings.toml``."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from shared.settings.words import PARSERS, choice_parser, url_parser
+from shared.settings.words import PARSERS, Parser, bounded, choice_parser, url_parser
 
 PREFIX = "WAYBILL_"
 SECRET_TYPES = ("secret", "url", "master keys")
@@ -21,8 +21,10 @@ class Setting:
     type: str
     meaning: str
     read_by: tuple[str, ...]
-    parse: Callable[[str], object]
+    parse: Parser
     default: str | None = None
+    least: str | None = None
+    most: str | None = None
     reserved: bool = False
 
     @property
@@ -37,11 +39,10 @@ class Setting:
 
 
 def _read_block(name: str, block: Mapping[str, Any]) -> Setting:
-    known = {"type", "schemes", "choices", "default", "meaning", "read_by", "reserved"}
+    known = {"type", "schemes", "choices", "default", "least", "most", "meaning", "read_by", "reserved"}
     if unknown := set(block) - known:
         raise ValueError(f"settings.toml [{name}]: unknown keys {sorted(unknown)}")
-    schemes, choices = tuple(block.get("schemes", ())), tuple(block.get("choices", ()))
-    parse = url_parser(schemes) if schemes else choice_parser(choices) if choices else PARSERS[block["type"]]
+    parse = _parser_of(block)
     if (default := block.get("default")) is not None:
         parse(default)
     return Setting(
@@ -51,8 +52,19 @@ def _read_block(name: str, block: Mapping[str, Any]) -> Setting:
         read_by=tuple(block["read_by"]),
         parse=parse,
         default=default,
+        least=block.get("least"),
+        most=block.get("most"),
         reserved=block.get("reserved", False),
     )
+
+
+def _parser_of(block: Mapping[str, Any]) -> Parser:
+    if "schemes" in block:
+        return url_parser(tuple(block["schemes"]))
+    if "choices" in block:
+        return choice_parser(tuple(block["choices"]))
+    parse = PARSERS[block["type"]]
+    return bounded(parse, block["least"], block["most"]) if "least" in block else parse
 
 
 def _read_table() -> dict[str, Setting]:

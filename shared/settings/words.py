@@ -8,10 +8,13 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from shared.endpoint import parse_hosts, parse_pairs
 from shared.sealing import parse_master_keys
+
+Parser = Callable[[str], object]
 
 UNITS = {
     "ms": timedelta(milliseconds=1),
@@ -105,7 +108,22 @@ def choice_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse_choice
 
 
-PARSERS: dict[str, Callable[[str], object]] = {
+def bounded(parse: Parser, least: str, most: str) -> Parser:
+    """``parse`` for values from ``least`` to ``most``, both written as they are in a setting."""
+    # One type on both sides, and always one that has an order: a count or a duration.
+    lowest: Any = parse(least)
+    highest: Any = parse(most)
+
+    def parse_bounded(text: str) -> object:
+        value: Any = parse(text)
+        if not lowest <= value <= highest:
+            raise ValueError(f"from {least} to {most}")
+        return value
+
+    return parse_bounded
+
+
+PARSERS: dict[str, Parser] = {
     "duration": parse_duration,
     "port": parse_port,
     "count": parse_count,

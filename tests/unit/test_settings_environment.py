@@ -78,3 +78,10 @@ def test_a_kubernetes_service_link_is_named_with_its_mend(variable: str) -> None
 def test_many_service_links_make_one_line() -> None:
     (mistake,) = _mistakes(SERVICE_LINKS)
     assert mistake.startswith(f"WAYBILL_INBOX_PORT and {len(SERVICE_LINKS) - 1} more were written by Kubernetes")
+
+
+def test_a_number_beyond_its_bounds_is_named_with_them() -> None:
+    assert _mistakes({"WAYBILL_EMAIL_SLOTS": "999999999", "WAYBILL_POLL_BUSY": "2d"}) == [
+        "WAYBILL_EMAIL_SLOTS must be from 1 to 1000",
+        "WAYBILL_POLL_BUSY must be from 10ms to 1m",
+    ]

@@ -34,6 +34,21 @@ def test_every_setting_says_what_it_does_and_who_reads_it(setting: Setting) -> N
     assert setting.type in {*PARSERS, "url", "choice"}
 
 
+NUMERIC = [setting for setting in TABLE.values() if setting.type in ("count", "duration")]
+
+
+@pytest.mark.parametrize("setting", NUMERIC, ids=lambda setting: setting.name)
+def test_every_count_and_duration_is_taken_up_to_its_bounds_and_no_further(setting: Setting) -> None:
+    assert setting.least is not None
+    assert setting.most is not None
+    for bound in (setting.least, setting.most):
+        setting.parse(bound)
+    beyond = ["0", "999999999"] if setting.type == "count" else ["1ms", "999999d"]
+    for text in beyond:
+        with pytest.raises(ValueError, match=r"^(from \d|a whole number|a duration)"):
+            setting.parse(text)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("90s", 90), ("500ms", 0.5), ("5m", 300), ("2h", 7200), ("1d", 86400), ("4", 4), ("1.5s", 1.5), ("3 s", 3)],
