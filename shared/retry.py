@@ -63,10 +63,16 @@ class Terms:
     on_unknown: OnUnknown = "resend"
 
 
-def wait_unanswered(unanswered: int, rng: random.Random, step: timedelta = UNANSWERED_STEP) -> timedelta:
-    """The wait after the ``unanswered``-th silence in a row (1, 2, …): ``step`` · 2ⁿ⁻¹, at most 15 minutes."""
+def wait_unanswered(
+    unanswered: int, rng: random.Random, step: timedelta = UNANSWERED_STEP, retry_after: timedelta | None = None
+) -> timedelta:
+    """The wait after the ``unanswered``-th silence in a row (1, 2, …): ``step`` · 2ⁿ⁻¹, at most 15 minutes.
+
+    A service's own ``retry_after`` is honoured as a minimum, up to those 15 minutes: it may be back earlier.
+    """
     seconds = step.total_seconds() * 2.0 ** min(max(unanswered - 1, 0), 16)
-    return _spread(min(timedelta(seconds=seconds), UNANSWERED_CEILING), 0.2, rng)
+    wait = _spread(min(timedelta(seconds=seconds), UNANSWERED_CEILING), 0.2, rng)
+    return wait if retry_after is None else max(wait, min(retry_after, UNANSWERED_CEILING))
 
 
 def _spread(wait: timedelta, jitter: float, rng: random.Random) -> timedelta:

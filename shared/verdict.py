@@ -40,12 +40,14 @@ class NoVerdict:
 
     ``handed_over``: the message had left us completely, so it may have been taken all the same. ``refused``: the
     service did answer, but would not work (a 5xx, a 421); when it does work for others, that is a deferral.
+    ``retry_after``: how long it then asked to be left alone.
     """
 
     handed_over: bool
     code: str | None = None
     error: str | None = None
     refused: bool = False
+    retry_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ is said of that very token, and nothing but the name of a message is a delivery.
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from services.push.reply import Reply, text_of
+from services.push.reply import Reply, seconds_of, text_of
 from shared.job import JobReason
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
@@ -16,6 +17,7 @@ FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
 APNS_ERROR = "type.googleapis.com/google.firebase.fcm.v1.ApnsError"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 TOKEN_FIELD = "message.token"  # noqa: S105 - a field's name
 
 # BadDeviceToken is not among them: to all of an app's living tokens Apple says it when the wrong of its two
@@ -40,7 +42,7 @@ _OAUTH_DOWN = ("temporarily_unavailable", "server_error", "internal_failure", "r
 class _Said:
     """What an error in Google's form says; '' where it says nothing. ``code`` is FCM's own, ``apns`` Apple's reason.
 
-    ``words``: all of its codes. ``faults``: what is said of which field.
+    ``words``: all of its codes. ``faults``: what is said of which field. ``wait``: how long we are to leave it alone.
     """
 
     message: str
@@ -49,6 +51,7 @@ class _Said:
     apns: str
     words: frozenset[str]
     faults: tuple[tuple[str, str], ...]
+    wait: timedelta | None
 
     @property
     def blames_token(self) -> bool:
@@ -65,8 +68,9 @@ def judge(reply: Reply) -> Verdict:
     said = _said(reply)
     code = f"HTTP {reply.status}" if said is None else said.code or said.status or f"HTTP {reply.status}"
     error = None if said is None else " ".join(filter(None, (said.message, said.apns))) or None
+    wait = _wait(reply, said)
     if reply.status == 429:
-        return Deferred(reply.retry_after, code, error)
+        return Deferred(wait, code, error)
     if reply.status == 413:
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=error)
     # A page under 403 is a firewall's or a front end's: FCM itself answers in JSON.
@@ -75,8 +79,8 @@ def judge(reply: Reply) -> Verdict:
         return SenderBlocked("sender", code, error)
     if said is None or not 400 <= reply.status <= 499 or reply.status == 408:
         # The service is down, or it was not FCM that answered: nothing is said of message or token.
-        return NoVerdict(handed_over=False, code=code, error=error, refused=True)
-    return _judge_refusal(reply, said, code, error)
+        return NoVerdict(handed_over=False, code=code, error=error, refused=True, retry_after=wait)
+    return _judge_refusal(reply.status, said, wait, code, error)
 
 
 def _judge_success(reply: Reply) -> Verdict:
@@ -87,20 +91,20 @@ def _judge_success(reply: Reply) -> Verdict:
     return NoVerdict(handed_over=True, code=f"HTTP {reply.status}", error="the answer names no message")
 
 
-def _judge_refusal(reply: Reply, said: _Said, code: str, error: str | None) -> Verdict:
+def _judge_refusal(status: int, said: _Said, wait: timedelta | None, code: str, error: str | None) -> Verdict:
     if said.words & _DEAD:
         return Rejected(target_dead=True, code=code, error=error)
     if said.words & _TOO_MANY:
-        return Deferred(reply.retry_after, code, error)
-    if said.words & _OUR_PROJECT or reply.status == 404:
+        return Deferred(wait, code, error)
+    if said.words & _OUR_PROJECT or status == 404:
         # A 404 without UNREGISTERED speaks of the project, not of the token.
         return SenderBlocked("sender", code, error)
     if _TOO_LARGE.search(" ".join((said.message, said.apns, *(description for _, description in said.faults)))):
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=error)
     if said.words & _DOWN:
-        return NoVerdict(handed_over=False, code=code, error=error, refused=True)
+        return NoVerdict(handed_over=False, code=code, error=error, refused=True, retry_after=wait)
     if said.code == "UNSPECIFIED_ERROR":
-        return Deferred(reply.retry_after, code, error)
+        return Deferred(wait, code, error)
     return Rejected(target_dead=said.status == "INVALID_ARGUMENT" and said.blames_token, code=code, error=error)
 
 
@@ -113,13 +117,18 @@ def judge_oauth(reply: Reply) -> Verdict:
     too_many = explained is not None and bool(explained.words & _TOO_MANY)
     if refused and not too_many and reply.status not in (408, 429) and said not in _OAUTH_DOWN:
         return SenderBlocked("sender", code, "the service account was refused")
-    return NoVerdict(handed_over=False, code=code, refused=True)
+    return NoVerdict(handed_over=False, code=code, refused=True, retry_after=_wait(reply, explained))
 
 
 def blames_access_token(reply: Reply) -> bool:
     """Whether a fresh access token may mend it: a 401 that is not about the project's key with Apple."""
     said = _said(reply)
     return reply.status == 401 and (said is None or not said.code)
+
+
+def _wait(reply: Reply, said: _Said | None) -> timedelta | None:
+    """How long we are to leave it alone: the header says it, else the body may."""
+    return said.wait if said is not None and reply.retry_after is None else reply.retry_after
 
 
 def _said(reply: Reply) -> _Said | None:
@@ -141,7 +150,8 @@ def _said(reply: Reply) -> _Said | None:
         for fault in _objects(one.get("fieldViolations"))
     ]
     words = frozenset(filter(None, (code, status, apns, *reasons)))
-    return _Said(text_of(error.get("message")), code, status, apns, words, tuple(faults))
+    wait = seconds_of(detail(RETRY_INFO, "retryDelay"))
+    return _Said(text_of(error.get("message")), code, status, apns, words, tuple(faults), wait)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

@@ -59,8 +59,8 @@ def _patience(verdict: Verdict) -> tuple[int, timedelta]:
             return 3, timedelta()
         case SenderBlocked():
             return 2, timedelta()
-        case NoVerdict():
-            return 1, timedelta()
+        case NoVerdict(retry_after=retry_after):
+            return 1, retry_after or timedelta()
         case Deferred(retry_after=retry_after):
             return 0, retry_after or timedelta()
         case Delivered() | Rejected():

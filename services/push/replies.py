@@ -18,8 +18,7 @@ def classify(row: Mapping[str, Any]) -> str:
         return "outage"
     headers = {name.lower(): value for name, value in (row["headers"] or {}).items()}
     reply = Reply(row["status"], headers, (row["body"] or "").encode("utf-8", "replace"))
-    asked_to_wait = reply.retry_after is not None or (reply.status in (429, 500, 503) and not reply.is_page)
-    return _word(_judge(row, reply), asked_to_wait=asked_to_wait)
+    return _word(_judge(row, reply), reply)
 
 
 def _judge(row: Mapping[str, Any], reply: Reply) -> Verdict:
@@ -28,7 +27,7 @@ def _judge(row: Mapping[str, Any], reply: Reply) -> Verdict:
     return judge_oauth(reply) if row["service"] == "google-oauth" else judge(reply)
 
 
-def _word(verdict: Verdict, *, asked_to_wait: bool) -> str:
+def _word(verdict: Verdict, reply: Reply) -> str:
     match verdict:
         case Delivered():
             return "delivered"
@@ -38,7 +37,10 @@ def _word(verdict: Verdict, *, asked_to_wait: bool) -> str:
             return "backoff"
         case SenderBlocked():
             return "tenant-config"
-        case NoVerdict(refused=refused):
-            return "backoff" if refused and asked_to_wait else "outage"
+        case NoVerdict(refused=True, retry_after=wait):
+            said_itself = reply.status in (429, 500, 503) and not reply.is_page
+            return "backoff" if said_itself or wait is not None else "outage"
+        case NoVerdict():
+            return "outage"
         case _:
             assert_never(verdict)

@@ -1,5 +1,6 @@
 """One answer over HTTP, and what any push service's answer may say of itself."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 LONGEST_WAIT_SECONDS = 10**7
+_SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,12 @@ class Reply:
             return max(parsedate_to_datetime(text) - datetime.now(UTC), timedelta())
         except (ValueError, TypeError):
             return None
+
+
+def seconds_of(text: str) -> timedelta | None:
+    """The duration that ``text`` gives as seconds with an s, as Google writes them (3.5s); None: it gives none."""
+    found = _SECONDS.fullmatch(text)
+    return None if found is None else timedelta(seconds=min(float(found[1]), LONGEST_WAIT_SECONDS))
 
 
 def text_of(value: object) -> str:

@@ -45,7 +45,7 @@ def judge_webpush(reply: Reply) -> Verdict:
         return Deferred(reply.retry_after, code, said) if _TOO_MANY.search(said) else _our_key(code, said)
     if not 400 <= reply.status <= 499 or reply.status in (401, 402, 403, 407, 408, 421, 425):
         # No redirect is followed, and whatever is down will come back: the subscription stays.
-        return NoVerdict(handed_over=False, code=code, error=said, refused=True)
+        return _down(reply, code, said)
     if reply.status == 413:
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=said)
     return _judge_refusal(reply, code, said)
@@ -83,7 +83,7 @@ def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
     if reply.status == 410 or (reply.status == 404 and reason not in _WRONG_PATH):
         return _judge_gone(reply, code, said)
     if errno in _ERRNO_DOWN:
-        return NoVerdict(handed_over=False, code=code, error=said, refused=True)
+        return _down(reply, code, said)
     if errno in _ERRNO_TOO_LARGE or _TOO_LARGE.search(said):
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=said)
     if _OUR_KEY.search(said):
@@ -93,20 +93,24 @@ def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
         return Deferred(reply.retry_after, code, said)
     if _is_strangers_page(reply, said):
         # Nothing is said of message or subscription.
-        return NoVerdict(handed_over=False, code=code, error=said, refused=True)
+        return _down(reply, code, said)
     return Rejected(code=code, error=said)
 
 
 def _judge_gone(reply: Reply, code: str, said: str) -> Verdict:
     if reply.status == 404 and _is_strangers_page(reply, said):
         # Somebody in between, who knows no subscriptions.
-        return NoVerdict(handed_over=False, code=code, error=said, refused=True)
+        return _down(reply, code, said)
     return Rejected(target_dead=True, code=code, error=said)
 
 
 def _is_strangers_page(reply: Reply, said: str) -> bool:
     """Whether a proxy or a firewall answered, and not the push service: with a page that says nothing of any key."""
     return reply.is_page and not _GOOGLES_PAGE.search(reply.body) and not _OUR_KEY.search(said)
+
+
+def _down(reply: Reply, code: str, said: str) -> NoVerdict:
+    return NoVerdict(handed_over=False, code=code, error=said, refused=True, retry_after=reply.retry_after)
 
 
 def _our_key(code: str, said: str) -> SenderBlocked:

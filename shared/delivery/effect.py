@@ -68,7 +68,8 @@ def _effect_of_verdict(verdict: Verdict, claim: Claim, terms: Terms, rng: random
             return _effect_of_silence_after_handover(claim, terms, rng, step)
         case NoVerdict() | SenderBlocked():
             silences = min(claim.unanswered + 1, SMALLINT_MAX)
-            wait = wait_unanswered(silences, rng, step)
+            retry_after = verdict.retry_after if isinstance(verdict, NoVerdict) else None
+            wait = wait_unanswered(silences, rng, step, retry_after)
             return Effect(JobStatus.PENDING, JobReason.NONE, wait, False, silences, claim.unknowns)
         case _:
             assert_never(verdict)

@@ -75,7 +75,7 @@ class Gate:
         if isinstance(verdict, NoVerdict) and verdict.refused and not verdict.handed_over and unanswered > 0:
             breaker = self._breakers.get(circuit)
             if breaker is not None and breaker.got_through_within(self._forgiven_for):
-                return Deferred(code=verdict.code, error=verdict.error)
+                return Deferred(verdict.retry_after, verdict.code, verdict.error)
         return verdict
 
     def is_paused(self, tenant_id: TenantId, channel: Channel) -> bool:

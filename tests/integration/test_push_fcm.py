@@ -167,7 +167,10 @@ async def test_a_message_that_firebase_admin_refuses_to_write_is_rejected(peer: 
         (too_many("7"), Deferred(timedelta(seconds=7), code="QUOTA_EXCEEDED")),
         (too_many(), Deferred(code="QUOTA_EXCEEDED")),
         (UNAVAILABLE, NoVerdict(False, code="UNAVAILABLE", refused=True)),
-        (replace(UNAVAILABLE, headers={"Retry-After": "60"}), NoVerdict(False, code="UNAVAILABLE", refused=True)),
+        (
+            replace(UNAVAILABLE, headers={"Retry-After": "60"}),
+            NoVerdict(False, code="UNAVAILABLE", refused=True, retry_after=timedelta(seconds=60)),
+        ),
         (
             Refuse(401, "UNAUTHENTICATED", "", "THIRD_PARTY_AUTH_ERROR"),
             SenderBlocked("sender", "THIRD_PARTY_AUTH_ERROR"),

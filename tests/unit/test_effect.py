@@ -65,6 +65,12 @@ def test_the_last_deferral_exhausts_and_a_silence_never_does() -> None:
         assert effect_of(verdict, last, TERMS, random.Random(1)).status == "PENDING"
 
 
+def test_a_service_that_is_down_and_says_until_when_is_waited_for() -> None:
+    down = NoVerdict(handed_over=False, refused=True, retry_after=timedelta(minutes=10))
+    effect = effect_of(down, replace(CLAIM, unanswered=0), TERMS, random.Random(1))
+    assert (effect.delay, effect.counted, effect.unanswered) == (timedelta(minutes=10), False, 1)
+
+
 def test_the_third_unanswered_handover_ends_a_mail() -> None:
     effect = effect_of(NoVerdict(handed_over=True), replace(CLAIM, unknowns=2), TERMS, random.Random(1))
     assert (effect.status, effect.reason) == ("FAILED", "unknown_outcome")

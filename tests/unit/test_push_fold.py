@@ -15,6 +15,7 @@ SENT, DEAD, REFUSED = Delivered("m"), Rejected(target_dead=True), Rejected()
 TOO_LARGE = Rejected(JobReason.PAYLOAD_TOO_LARGE)
 LATER, MUCH_LATER = Deferred(timedelta(seconds=5)), Deferred(timedelta(seconds=60))
 SILENT, UNKNOWN, BLOCKED = NoVerdict(handed_over=False), NoVerdict(handed_over=True), SenderBlocked("sender")
+DOWN = NoVerdict(handed_over=False, refused=True, retry_after=timedelta(seconds=90))
 INBOX_ONLY = Ended(JobStatus.SENT, JobReason.INBOX_ONLY)
 TARGETS_DEAD = Ended(JobStatus.FAILED, JobReason.TARGETS_DEAD)
 NO_TARGET = Ended(JobStatus.SKIPPED, JobReason.NO_TARGET)
@@ -40,6 +41,7 @@ def results(*verdicts: Verdict) -> list[TargetResult]:
         ([LATER, MUCH_LATER], True, MUCH_LATER),
         ([Deferred(), LATER], True, LATER),
         ([SILENT, MUCH_LATER], True, SILENT),
+        ([SILENT, DOWN], True, DOWN),
         ([BLOCKED, SILENT], True, BLOCKED),
         ([BLOCKED, UNKNOWN, SILENT], True, UNKNOWN),
         ([SENT, BLOCKED], True, BLOCKED),

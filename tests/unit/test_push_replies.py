@@ -136,6 +136,33 @@ def test_a_wait_is_taken_from_seconds_or_a_date_and_from_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "delay", "seconds"),
+    [
+        (None, "30s", 30),
+        (None, "3.5s", 3.5),
+        (None, "0s", 0),
+        ("60", "30s", 60),
+        (None, "9" * 12 + "s", 10**7),
+        (None, "30", None),
+        (None, "-1s", None),
+        (None, 30, None),
+        (None, {"seconds": "30"}, None),
+    ],
+)
+def test_a_wait_in_the_body_stands_in_for_a_missing_header(
+    header: str | None, delay: object, seconds: float | None
+) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]
+    headers = {} if header is None else {"retry-after": header}
+    expected = None if seconds is None else timedelta(seconds=seconds)
+    for status, word in ((429, "RESOURCE_EXHAUSTED"), (503, "UNAVAILABLE"), (403, "RATE_LIMIT_EXCEEDED")):
+        body = json.dumps({"error": {"status": word, "message": "", "details": details}}).encode()
+        verdict = judge(Reply(status, headers, body))
+        assert isinstance(verdict, Deferred | NoVerdict)
+        assert verdict.retry_after == expected
+
+
+@pytest.mark.parametrize(
     ("reply", "verdict"),
     [
         (

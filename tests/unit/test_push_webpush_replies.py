@@ -138,8 +138,9 @@ def test_nothing_but_404_and_410_ever_forgets_a_subscription() -> None:
         assert {word(status, body) for body in bodies} & {"dead-token", "delivered"} == set()
 
 
-def test_a_server_in_trouble_refused_and_said_nothing_of_the_message() -> None:
+def test_a_server_in_trouble_refused_and_said_nothing_of_the_message_but_perhaps_when() -> None:
     for status in range(500, 600):
-        verdict = judge_webpush(Reply(status, {}, b""))
+        verdict = judge_webpush(Reply(status, {"retry-after": "120"}, b""))
         assert isinstance(verdict, NoVerdict)
         assert (verdict.handed_over, verdict.refused) == (False, True)
+        assert verdict.retry_after == timedelta(seconds=120)

@@ -56,5 +56,14 @@ def test_silence_doubles_the_wait_up_to_a_quarter_of_an_hour(silences: int, rng:
     assert expected * 0.8 <= wait_unanswered(silences, rng) <= expected * 1.2
 
 
+@given(st.integers(1, 10_000), seeds, st.timedeltas(timedelta(), timedelta(days=99)))
+def test_a_service_that_is_down_is_left_alone_for_as_long_as_it_asks_but_not_for_ever(
+    silences: int, rng: random.Random, asked: timedelta
+) -> None:
+    ceiling = timedelta(minutes=15)
+    wait = wait_unanswered(silences, rng, retry_after=asked)
+    assert min(asked, ceiling) <= wait <= ceiling * 1.2
+
+
 def test_mail_outlasts_an_afternoon_of_greylisting() -> None:
     assert DEFAULT_POLICIES[Channel.EMAIL].horizon() >= timedelta(hours=4)
