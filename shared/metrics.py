@@ -78,6 +78,18 @@ attempt_seconds = Histogram(
     buckets=_SECONDS,
     registry=REGISTRY,
 )
+bounce_connections = Counter(
+    "waybill_bounce_connections",
+    "Connections to the bounce listener by how they went: ended, too_slow, cut_off or turned_away (one too many).",
+    ["result"],
+    registry=REGISTRY,
+)
+bounce_mails = Counter(
+    "waybill_bounce_mails",
+    "Mails that came back by what became of them: new, known, too_many, not_a_report, no_job, forged or expired.",
+    ["result"],
+    registry=REGISTRY,
+)
 oldest_due_seconds = Gauge(
     "waybill_oldest_due_seconds",
     "How long the oldest due job of a channel has been waiting; 0: none is due.",

@@ -23,6 +23,7 @@ from shared.store.receipts import ReceiptSource
 MEANINGS = {
     Taken.NEW: "new",
     Taken.KNOWN: "known before",
+    Taken.TOO_MANY: "one too many about one mail",
     Taken.NOT_A_REPORT: "no bounces and no complaints",
     Taken.NO_JOB: "about no mail of ours",
     Taken.FORGED: "forged",

@@ -39,6 +39,8 @@ class Taken(StrEnum):
     """At least one receipt was kept."""
     KNOWN = "known"
     """It came before."""
+    TOO_MANY = "too_many"
+    """As many receipts as one mail may have are kept already."""
     NOT_A_REPORT = "not_a_report"
     """Nothing is to be done: a person, a vacation, a delay, a success."""
     NO_JOB = "no_job"
@@ -56,8 +58,18 @@ class Arrival:
     envelope_to: Sequence[str] = ()
 
 
-async def take_in(pg: HotConnection, arrival: Arrival, paths: ReturnPaths, now: datetime) -> Taken:
-    """Keep what ``arrival`` reports; each recipient's part is a receipt of its own."""
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a mail that came in reports about the mail of one event."""
+
+    event_id: EventId
+    source: ReceiptSource
+    provider_id: str
+    failures: Sequence[Failure]
+
+
+def read_arrival(arrival: Arrival, paths: ReturnPaths, now: datetime) -> Report | Taken:
+    """What ``arrival`` reports, or why nothing is to be kept of it. A hostile one takes a second of work."""
     mail = read_mail(arrival.raw)
     failures = [one for one in report_of(mail, arrival.raw) if one.fate in (Fate.FAILED, Fate.COMPLAINED)]
     if not failures:
@@ -65,8 +77,12 @@ async def take_in(pg: HotConnection, arrival: Arrival, paths: ReturnPaths, now: 
     event_id = _event_of(mail, arrival, paths, now)
     if isinstance(event_id, Taken):
         return event_id
-    provider_id = _provider_id(mail, arrival.raw)
-    kept = [await keep_if_new(pg, _receipt(event_id, arrival.source, provider_id, failure)) for failure in failures]
+    return Report(event_id, arrival.source, _provider_id(mail, arrival.raw), failures)
+
+
+async def keep_report(pg: HotConnection, report: Report) -> Taken:
+    """Keep ``report``; each recipient's part is a receipt of its own."""
+    kept = [await keep_if_new(pg, _receipt(report, failure)) for failure in report.failures]
     return Taken.NEW if Kept.NEW in kept else Taken(kept[0].value)
 
 
@@ -116,11 +132,11 @@ def _provider_id(mail: Part, raw: bytes) -> str:
     return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
-def _receipt(event_id: EventId, source: ReceiptSource, provider_id: str, failure: Failure) -> NewReceipt:
+def _receipt(report: Report, failure: Failure) -> NewReceipt:
     return NewReceipt(
-        event_id,
-        source,
-        provider_id,
+        report.event_id,
+        report.source,
+        report.provider_id,
         cut_detail(failure.address)[:LONGEST_ADDRESS],
         failure.kind,
         None if failure.status is None else failure.status[:LONGEST_CODE],

@@ -1,34 +1,47 @@
 """Where bounces and complaints arrive: SMTP or LMTP, for return paths of ours and for nothing else.
 
 It never answers a mail with a mail, relays nothing, and believes nobody: a recipient that is no return path of ours
-is refused before anything is read.
+is refused before anything is read. Anybody may connect to it, so that all it spends is bounded: connections, the time
+and the memory of each, and the mails that one return path may get.
 """
 
 import asyncio
+import ipaddress
 import socket
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
-from aiosmtpd.lmtp import LMTP
-from aiosmtpd.smtp import SMTP, Envelope, Session
-
+from services.email.allowance import Allowance
+from services.email.dialogue import Dialogue, Patience
 from services.email.intake import Arrival
-from services.email.parts import MOST_BYTES
 from services.email.receiving import Receiving
 from services.email.returnpath import ReturnPaths, Validity
+from services.email.wire import CHUNK, Wire
 from shared.errors import StoreUnavailable
 from shared.lifecycle import Part
 from shared.logs import get_logger
+from shared.metrics import bounce_connections
 from shared.store.receipts import ReceiptSource
 from shared.web.server import CannotListen
 
 log = get_logger()
 
-LARGEST_MAIL = 20 * 1024 * 1024
-MOST_CONNECTIONS = 50
-SILENCE_SECONDS = 60.0
-_NAME = "bounces.waybill"
+BACKLOG = 100
+GOODBYE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many connections there may be, in all and from one address, and what is put up with in each of them.
+
+    All connections together keep at most ``connections`` times the MiB of a mail.
+    """
+
+    connections: int = 50
+    of_one_address: int = 20
+    """As many as common mail servers open to one other server."""
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True)
@@ -39,14 +52,14 @@ class ListenerPart(Part):
 
 
 class Listener:
-    """One connection after the other hands its mails to ``receiving``."""
+    """Takes mails for ``paths``, and hands them to ``receiving``."""
 
-    def __init__(self, receiving: Receiving, paths: ReturnPaths, protocol: str) -> None:
+    def __init__(self, receiving: Receiving, paths: ReturnPaths, protocol: str, limits: Limits | None = None) -> None:
         """``protocol`` is ``smtp`` or ``lmtp``."""
-        self._receiving = receiving
-        self._paths = paths
-        self._protocol: type[SMTP] = LMTP if protocol == "lmtp" else SMTP
-        self._open: set[asyncio.BaseTransport] = set()
+        self._reception = ReturnPathReception(receiving, paths)
+        self._lmtp = protocol == "lmtp"
+        self._limits = limits or Limits()
+        self._open: dict[asyncio.Task[None], str] = {}
 
     def part(self, host: str, port: int) -> ListenerPart:
         """A part that listens on ``host``:``port``. The port is taken at once (CannotListen)."""
@@ -59,69 +72,97 @@ class Listener:
 
         return ListenerPart("bounces", run, int(bound.getsockname()[1]))
 
-    async def handle_EHLO(  # noqa: N802 - aiosmtpd calls it by this name
-        self, _server: SMTP, session: Session, _envelope: Envelope, hostname: str, responses: list[str]
-    ) -> list[str]:
-        """Greet; one connection too many is sent away before it costs anything."""
-        session.host_name = hostname
-        return ["421 4.3.2 too many connections"] if len(self._open) > MOST_CONNECTIONS else responses
-
-    async def handle_RCPT(  # noqa: N802 - aiosmtpd calls it by this name
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        """Take return paths of ours that are still good."""
-        returned = self._paths.read(address, datetime.now(UTC))
-        if returned is None or returned.validity is not Validity.GOOD:
-            log.info("receipts.refused", validity="none" if returned is None else returned.validity)
-            return "550 5.1.1 nobody here has this address"
-        if envelope.rcpt_tos:
-            # Each return path is one job's; and LMTP wants an answer for each recipient, which the library has not.
-            return "452 4.5.3 one recipient a mail"
-        envelope.rcpt_tos.append(address)
-        return "250 2.1.5 ok"
-
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd calls it by this name
-        """Keep what it reports; only when that is impossible the other side must come again."""
-        content = envelope.content if isinstance(envelope.content, bytes) else b""
-        try:
-            for address in envelope.rcpt_tos:
-                await self._receiving.take(Arrival(content[:MOST_BYTES], ReceiptSource.LISTENER, (str(address),)))
-        except StoreUnavailable:
-            return "451 4.3.0 cannot be kept just now, try again later"
-        return "250 2.0.0 taken"
-
     async def _serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: self._dialogue(loop), sock=listening)
+        server = await asyncio.start_server(self._meet, sock=listening, limit=CHUNK, backlog=BACKLOG)
         try:
             await stop.wait()
         finally:
             server.close()
-            for transport in tuple(self._open):
-                transport.close()
+            for conversation in tuple(self._open):
+                conversation.cancel()
+            if self._open:
+                await asyncio.wait(tuple(self._open))
 
-    def _dialogue(self, loop: asyncio.AbstractEventLoop) -> SMTP:
-        connections = self._open
+    def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Begin a conversation, or send whoever came away at once: nothing is read from who is too many."""
+        address = _network(writer.get_extra_info("peername"))
+        if (
+            len(self._open) >= self._limits.connections
+            or Counter(self._open.values())[address] >= self._limits.of_one_address
+        ):
+            bounce_connections.labels("turned_away").inc()
+            _hang_up(writer, "421 4.3.2 too many connections")
+            return
+        conversation = asyncio.get_running_loop().create_task(self._converse(reader, writer))
+        self._open[conversation] = address
+        conversation.add_done_callback(self._note_end)
 
-        class Dialogue(self._protocol):  # type: ignore[name-defined,misc]  # one of two classes of the library's
-            def connection_made(self, transport: Any) -> None:
-                connections.add(transport)
-                super().connection_made(transport)
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire = Wire(reader, writer, self._limits.patience.bounds)
+        result, last_words = "ended", ""
+        try:
+            await Dialogue(wire, self._reception, self._limits.patience, lmtp=self._lmtp).run()
+        except TimeoutError:
+            result, last_words = "too_slow", "421 4.4.2 too slow"
+        except OSError:
+            result = "cut_off"
+        finally:
+            bounce_connections.labels(result).inc()
+            _hang_up(writer, last_words)
 
-            def connection_lost(self, error: Exception | None) -> None:
-                if self.transport is not None:
-                    connections.discard(self.transport)
-                super().connection_lost(error)
+    def _note_end(self, conversation: asyncio.Task[None]) -> None:
+        del self._open[conversation]
+        if not conversation.cancelled() and (failure := conversation.exception()) is not None:
+            log.error("bounces.conversation_failed", exc_info=failure)
 
-        return Dialogue(
-            self,
-            data_size_limit=LARGEST_MAIL,
-            hostname=_NAME,
-            ident="Waybill",
-            loop=loop,
-            timeout=SILENCE_SECONDS,
-            enable_SMTPUTF8=True,
-        )
+
+class ReturnPathReception:
+    """Takes mails for return paths of ours that are still good, and not too many for one of them."""
+
+    def __init__(self, receiving: Receiving, paths: ReturnPaths) -> None:
+        self._receiving = receiving
+        self._paths = paths
+        self._allowance = Allowance()
+
+    def refusal(self, address: str) -> str | None:
+        """Why no mail for ``address`` is taken; None when one is."""
+        returned = self._paths.read(address, datetime.now(UTC))
+        if returned is None or returned.job is None:
+            log.debug("receipts.refused", validity=Validity.FORGED if returned is None else returned.validity)
+            return "550 5.1.1 nobody here has this address"
+        if not self._allowance.spend(returned.job):
+            return "552 5.2.2 enough came back about this mail"
+        return None
+
+    async def take(self, address: str, raw: bytes) -> str:
+        """Keep what ``raw`` reports; only when that is impossible the other side must come again."""
+        try:
+            await self._receiving.take(Arrival(raw, ReceiptSource.LISTENER, (address,)))
+        except StoreUnavailable:
+            return "451 4.3.0 cannot be kept just now, try again later"
+        return "250 2.0.0 taken"
+
+
+def _hang_up(writer: asyncio.StreamWriter, last_words: str) -> None:
+    """Say ``last_words`` and close, within a second also where nobody reads them."""
+    if last_words:
+        writer.write(last_words.encode() + b"\r\n")
+    writer.close()
+    # Closing waits for a peer that reads nothing, for ever.
+    asyncio.get_running_loop().call_later(GOODBYE_SECONDS, writer.transport.abort)
+
+
+def _network(peer: object) -> str:
+    """Whose connection it is: an IPv4 address, or the /64 that one owner of IPv6 has."""
+    try:
+        address = ipaddress.ip_address(str(peer[0]) if isinstance(peer, tuple) else "")
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address.packed[:8] + bytes(8), 64)))
 
 
 def _bind(host: str, port: int) -> socket.socket:

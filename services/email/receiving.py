@@ -3,11 +3,12 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from services.email.intake import Arrival, Taken, take_in
+from services.email.intake import Arrival, Report, Taken, keep_report, read_arrival
 from services.email.returnpath import ReturnPaths
 from shared.errors import StoreUnavailable
 from shared.lifecycle import stopped_within
 from shared.logs import get_logger
+from shared.metrics import bounce_mails
 from shared.store.database import Database, HotConnection
 from shared.store.receipts import apply_ripe
 
@@ -15,6 +16,8 @@ log = get_logger()
 
 SWEEP_EVERY = timedelta(seconds=10)
 BATCH = 200
+READ_AT_ONCE = 4
+"""A mail that is being read takes a few times its size."""
 
 
 class Receiving:
@@ -24,14 +27,16 @@ class Receiving:
         self._database = database
         self._paths = paths
         self._sweep_every = sweep_every
+        self._places = asyncio.Semaphore(READ_AT_ONCE)
 
     async def take(self, arrival: Arrival) -> Taken:
         """What became of ``arrival``. Raises StoreUnavailable: whoever handed it in must do so again."""
-        async with self._database.hot() as pg:
-            taken = await take_in(pg, arrival, self._paths, datetime.now(UTC))
-            log.info("receipts.taken", source=arrival.source, result=taken)
-            if taken is Taken.NEW:
-                await self._apply(pg)
+        async with self._places:
+            # In a thread, since mails are sent meanwhile, and what comes back may have been made to be slow to read.
+            read = await asyncio.to_thread(read_arrival, arrival, self._paths, datetime.now(UTC))
+            taken = read if isinstance(read, Taken) else await self._keep(read)
+        bounce_mails.labels(taken).inc()
+        log.info("receipts.taken", source=arrival.source, result=taken)
         return taken
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -42,6 +47,13 @@ class Receiving:
                     await self._apply(pg)
             except StoreUnavailable as exc:
                 log.warning("receipts.not_applied", error=str(exc))
+
+    async def _keep(self, report: Report) -> Taken:
+        async with self._database.hot() as pg:
+            taken = await keep_report(pg, report)
+            if taken is Taken.NEW:
+                await self._apply(pg)
+        return taken
 
     async def _apply(self, pg: HotConnection) -> None:
         while True:

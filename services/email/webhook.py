@@ -26,7 +26,7 @@ _SIGNATURE = re.compile(r"t=(\d{1,12}),\s*v1=([0-9a-f]{64})", re.ASCII)
 
 
 class TakenOut(Struct):
-    """What became of the report: new, known, not_a_report, no_job, forged, expired."""
+    """What became of the report: new, known, too_many, not_a_report, no_job, forged, expired."""
 
     result: str
 

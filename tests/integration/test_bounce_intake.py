@@ -1,19 +1,16 @@
-"""Bounces on their way in: listener, webhook and file; what is believed, and what forged ones do (nothing)."""
+"""Bounces on their way in, from listener, webhook and file; what is believed, and what forged ones do (nothing)."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import aiosmtplib
 import httpx
 import pytest
 
 from services.email.intake import Arrival, Taken
-from services.email.listener import Listener
 from services.email.receiving import Receiving
 from services.email.returnpath import ReturnPaths
 from services.email.webhook import HEADER, bounce_route, sign
@@ -184,46 +181,6 @@ async def test_a_bounce_before_the_verdict_waits_and_the_sweep_applies_it(back: 
     await eventually(bounced)
     stop.set()
     await sweeping
-
-
-@asynccontextmanager
-async def listening(back: Back, protocol: str) -> AsyncIterator[int]:
-    stop = asyncio.Event()
-    part = Listener(back.receiving, PATHS, protocol).part("127.0.0.1", 0)
-    serving = asyncio.create_task(run_parts([part], stop))
-    try:
-        yield part.port
-    finally:
-        stop.set()
-        await serving
-
-
-async def test_the_listener_takes_bounces_for_return_paths_of_ours_and_nothing_else(back: Back) -> None:
-    async with listening(back, "smtp") as port, aiosmtplib.SMTP(hostname="127.0.0.1", port=port) as client:
-        forged = back.return_path(ReturnPaths((FOREIGN,), DOMAIN))
-        for stranger in ("bob@example.com", "bounces+nonsense@mail.shop.example", forged):
-            with pytest.raises(aiosmtplib.SMTPRecipientsRefused):
-                await client.sendmail("", stranger, back.bounce(stranger))
-        assert await back.state() == SENT
-        path = back.return_path()
-        await client.sendmail("", path, back.bounce(path))
-        assert await back.state() == BOUNCED
-
-
-async def test_the_listener_speaks_lmtp(back: Back) -> None:
-    async with listening(back, "lmtp") as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        assert (await reader.readline()).startswith(b"220")
-        path = back.return_path()
-        for line in (b"LHLO relay.example", b"MAIL FROM:<>", f"RCPT TO:<{path}>".encode(), b"DATA"):
-            writer.write(line + b"\r\n")
-            while (answer := await reader.readline())[3:4] != b" ":
-                pass
-            assert answer[:1] in b"23", answer
-        writer.write(back.bounce(path) + b".\r\n")
-        assert (await reader.readline()).startswith(b"250")
-        writer.close()
-    assert await back.state() == BOUNCED
 
 
 @pytest.fixture
