@@ -18,6 +18,9 @@ from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 PARKED_FOR = "7 days"
 """How long a receipt waits for a job that is not settled; then it says nothing any more."""
 
+MOST_OF_A_JOB = 20
+"""Receipts kept for one mail, and as many again that name whom it was written to."""
+
 
 class ReceiptSource(StrEnum):
     """How a receipt came in; the word stored in ``receipts.source``."""
@@ -50,29 +53,50 @@ class Kept(StrEnum):
     NEW = "new"
     KNOWN = "known"
     """It is there already: the same report came twice."""
+    TOO_MANY = "too_many"
+    """The mail has as many receipts as may be kept for one."""
     NO_JOB = "no_job"
     """There is no such mail, or none any more."""
 
 
+# Whoever holds a return path can send any number of reports to it. Those that name others must not keep out the ones
+# that name whom we wrote to: each kind has a bound of its own.
 KEEP_IF_NEW = """
 WITH job AS (
-  SELECT scope_id, job_id
-  FROM outgoing
-  WHERE event_id = $1 AND channel = 'email'
+  SELECT o.scope_id, o.job_id, coalesce(lower(c.body ->> 'to_address') = $4, false) AS is_ours
+  FROM outgoing o
+  LEFT JOIN content c USING (job_id)
+  WHERE o.event_id = $1 AND o.channel = 'email'
+),
+known AS (
+  SELECT
+  FROM receipts
+  WHERE source = $2 AND provider_id = $3 AND address = $4
+),
+room AS (
+  SELECT j.*
+  FROM job j
+  WHERE NOT EXISTS (SELECT FROM known)
+    AND $8 > (SELECT count(*) FROM receipts r WHERE r.job_id = j.job_id AND (r.address = $4 OR NOT j.is_ours))
 ),
 kept AS (
   INSERT INTO receipts (source, provider_id, address, scope_id, job_id, kind, cause, code, detail)
   SELECT $2, $3, $4, scope_id, job_id, CASE $5 WHEN 'complaint' THEN 'complaint' ELSE 'bounce' END, $5, $6, $7
-  FROM job
+  FROM room
   ON CONFLICT (source, provider_id, address) DO NOTHING
   RETURNING receipt_id
 )
-SELECT CASE WHEN EXISTS (SELECT FROM kept) THEN 'new' WHEN EXISTS (SELECT FROM job) THEN 'known' ELSE 'no_job' END
+SELECT CASE
+         WHEN EXISTS (SELECT FROM kept) THEN 'new'
+         WHEN NOT EXISTS (SELECT FROM job) THEN 'no_job'
+         WHEN EXISTS (SELECT FROM known) OR EXISTS (SELECT FROM room) THEN 'known'
+         ELSE 'too_many'
+       END
 """
 
 
 async def keep_if_new(pg: HotConnection, new: NewReceipt) -> Kept:
-    """Keep ``new`` beside the mail it is about, parked until it is applied."""
+    """Keep ``new`` beside the mail it is about, parked until it is applied; it may be one too many."""
     told = await pg.fetchval(
         KEEP_IF_NEW,
         new.event_id,
@@ -82,6 +106,7 @@ async def keep_if_new(pg: HotConnection, new: NewReceipt) -> Kept:
         new.cause,
         new.code,
         new.detail,
+        MOST_OF_A_JOB,
     )
     return Kept(told)
 

@@ -14,6 +14,7 @@ from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
 from shared.store.database import Database
 from shared.store.receipts import (
+    MOST_OF_A_JOB,
     Kept,
     NewReceipt,
     ReceiptSource,
@@ -123,6 +124,26 @@ async def test_the_same_report_twice_is_one_receipt(database: Database) -> None:
     assert await keep(database, bounce(claim.event_id, source=ReceiptSource.FILE)) is Kept.NEW
     assert await keep(database, bounce(new_event_id())) is Kept.NO_JOB
     assert await apply(database) == ["bounced_suppressed", "bounced_suppressed"]
+    assert await suppressed(database) == [(BOB, "bounced")]
+
+
+async def test_a_flood_of_reports_fills_no_table_and_keeps_out_no_bounce_of_the_one_written_to(
+    database: Database,
+) -> None:
+    claim = await claimed(database)
+    other = await sent(database)
+    flood = [
+        await keep(database, bounce(claim.event_id, provider_id=f"<{number}@x.example>", address="eve@example.com"))
+        for number in range(MOST_OF_A_JOB + 5)
+    ]
+    assert flood == [Kept.NEW] * MOST_OF_A_JOB + [Kept.TOO_MANY] * 5
+    again = bounce(claim.event_id, provider_id="<1@x.example>", address="eve@example.com")
+    assert await keep(database, again) is Kept.KNOWN
+    mine = [await keep(database, bounce(claim.event_id, provider_id=f"<{n}@y.example>")) for n in range(30)]
+    assert mine == [Kept.NEW] * MOST_OF_A_JOB + [Kept.TOO_MANY] * 10
+    assert await keep(database, bounce(other.event_id)) is Kept.NEW
+    await deliver(database, claim)
+    await apply(database)
     assert await suppressed(database) == [(BOB, "bounced")]
 
 
