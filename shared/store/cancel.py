@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from shared.change import ChangeKind
 from shared.channel import Channel
 from shared.event import EventStatus
 from shared.ids import EventId, ScopeId
 from shared.job import JobReason, JobStatus
+from shared.store.changes import tell_jobs
 from shared.store.claim import MAY_HAVE_SENT, number_of
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA, COUNT_WORK
@@ -70,6 +72,12 @@ ORDER BY job_id
 FOR UPDATE
 """
 
+# What is cancelled of ``found``, to be told of.
+_CANCELLED = """(
+    SELECT event_id, $1::int AS scope_id, {channel} AS channel, 'CANCELLED' AS status, '' AS reason
+    FROM found
+    WHERE {condition}) c"""
+
 # A claim that vanished is written down here, as the next claim would have done: it can still come back Delivered.
 CANCEL_IF_UNCLAIMED = f"""
 WITH found AS MATERIALIZED (
@@ -93,6 +101,8 @@ cancelled AS (
       claimed_until = '-infinity',
       claimed_by = NULL
   WHERE channel = ANY ($3::text[]) AND job_id = ANY (ARRAY (SELECT job_id FROM found WHERE free))
+),
+told AS ({tell_jobs(_CANCELLED.format(channel="channel", condition="free"))}
 ),
 vanished AS (
   INSERT INTO attempts (job_id, claim_seq, verdict, number, started_at, applied)
@@ -132,6 +142,8 @@ cancelled AS (
   UPDATE events
   SET status = 'CANCELLED'
   WHERE event_id = ANY (ARRAY (SELECT event_id FROM found))
+),
+told AS ({tell_jobs(_CANCELLED.format(channel="''", condition="true"), kind=ChangeKind.EVENT)}
 ),
 delta AS (
   SELECT $1::int AS scope_id, day, 'event' AS channel, status, '' AS reason, -1 AS n FROM found

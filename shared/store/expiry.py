@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from shared.channel import Channel
 from shared.ids import JobId
 from shared.job import JobReason, JobStatus
+from shared.store.changes import tell_jobs
 from shared.store.claim import number_of
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
@@ -63,7 +64,9 @@ ended AS (
       claimed_by = NULL
   FROM judged j
   WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[]) AND o.job_id = j.job_id AND j.status = 'PENDING'
-  RETURNING o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.created_at, o.accepted_at, j.vanished
+  RETURNING o.job_id, o.event_id, o.scope_id, o.status, o.reason, o.claim_seq, o.created_at, o.accepted_at, j.vanished
+),
+told AS ({tell_jobs("ended", "$1")}
 ),
 recorded AS (
   INSERT INTO attempts (job_id, claim_seq, verdict, number, started_at, applied)

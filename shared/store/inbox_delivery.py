@@ -11,6 +11,7 @@ import asyncpg
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
 from shared.job import JobReason, JobStatus, Lane
+from shared.store.changes import tell_jobs
 from shared.store.claim import PICK, Share, number_of, pick_arguments
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
@@ -75,6 +76,8 @@ settled AS (
       claimed_by = NULL
   FROM jobs j
   WHERE o.channel = $1 AND o.job_id = j.job_id
+),
+told AS ({tell_jobs("jobs", "$1")}
 ),
 recorded AS (
   INSERT INTO attempts (job_id, claim_seq, number, provider, verdict, started_at, took_ms, applied)

@@ -7,6 +7,7 @@ from datetime import datetime
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
 from shared.job import JobReason, JobStatus, Lane
+from shared.store.changes import tell_jobs
 from shared.store.database import HotConnection
 
 
@@ -46,7 +47,7 @@ class MadeJob:
     status: JobStatus
 
 
-CREATE_IF_MISSING = """
+CREATE_IF_MISSING = f"""
 WITH wanted AS (
   SELECT *
   FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::smallint[],
@@ -64,6 +65,8 @@ made AS (
   ORDER BY event_id, channel
   ON CONFLICT (event_id, channel) DO NOTHING
   RETURNING job_id, event_id, channel, scope_id, status, reason, created_at
+),
+told AS ({tell_jobs("made WHERE status <> 'PENDING'")}
 ),
 kept AS (
   INSERT INTO content (job_id, event_type, recipient_id, file_version, terms, body)

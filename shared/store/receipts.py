@@ -12,6 +12,7 @@ from enum import StrEnum
 from shared.address import normal_address
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
+from shared.store.changes import tell_complaints, tell_jobs
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
@@ -111,6 +112,8 @@ async def keep_if_new(pg: HotConnection, new: NewReceipt) -> Kept:
     return Kept(told)
 
 
+_COMPLAINTS = "ripe JOIN locked USING (job_id, scope_id) WHERE kind = 'complaint' AND NOT too_old"
+
 # Jobs are locked in id order, as everywhere; a receipt that another process is at is skipped.
 APPLY_RIPE = f"""
 WITH waiting AS MATERIALIZED (
@@ -124,7 +127,7 @@ WITH waiting AS MATERIALIZED (
   FOR UPDATE OF r SKIP LOCKED
 ),
 locked AS MATERIALIZED (
-  SELECT o.job_id, o.scope_id, o.status, o.reason, o.created_at, o.accepted_at, o.finished_at
+  SELECT o.job_id, o.event_id, o.scope_id, o.status, o.reason, o.created_at, o.accepted_at, o.finished_at
   FROM outgoing o
   WHERE o.channel = 'email' AND o.job_id = ANY (ARRAY(SELECT job_id FROM waiting))
   ORDER BY o.job_id
@@ -144,7 +147,11 @@ bounced AS (
   SET status = 'FAILED', reason = 'bounced', finished_at = now()
   WHERE o.channel = 'email' AND o.status = 'SENT'
     AND o.job_id = ANY (ARRAY(SELECT job_id FROM ripe WHERE bounces))
-  RETURNING o.job_id
+  RETURNING o.job_id, o.event_id, o.scope_id, o.status, o.reason
+),
+told AS ({tell_jobs("bounced", "'email'")}
+),
+told_of_complaints AS ({tell_complaints(_COMPLAINTS)}
 ),
 -- Whom we wrote to, and nobody whom only the report names.
 dead AS MATERIALIZED (

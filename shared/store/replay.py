@@ -8,6 +8,7 @@ from enum import StrEnum
 from shared.channel import Channel
 from shared.ids import EventId, JobId, ScopeId
 from shared.job import JobReason, JobStatus
+from shared.store.changes import tell_jobs
 from shared.store.claim import MAY_HAVE_SENT
 from shared.store.database import HotConnection
 from shared.store.job_lists import JobKey
@@ -72,7 +73,7 @@ FOR UPDATE
 
 _JUDGED = """
 WITH found AS MATERIALIZED (
-  SELECT o.job_id, o.channel, o.status, o.reason, greatest(o.expires_at, $4) AS expires_at,
+  SELECT o.job_id, o.event_id, o.channel, o.status, o.reason, greatest(o.expires_at, $4) AS expires_at,
          (o.created_at AT TIME ZONE 'UTC')::date AS day,
          c.job_id IS NOT NULL OR o.job_id = ANY ($6::bigint[]) AS has_content,
          c.body ->> 'to_address' AS address, present.address AS other
@@ -105,6 +106,11 @@ SELECT result
 FROM judged
 """
 
+_RETRIED = """(
+    SELECT event_id, $1::int AS scope_id, channel, 'PENDING' AS status, '' AS reason
+    FROM judged
+    WHERE result = 'retried') r"""
+
 # Every limit begins anew. That an earlier copy may have gone out is not forgotten with the counts: the next claim reads
 # it from the attempts, and where those say nothing of it (they could not be written), one silence stays counted.
 # claim_seq moves on, so that whatever the claims before still report is old; reported_seq with it, so that nobody takes
@@ -130,6 +136,8 @@ replayed AS (
       -- A lease may last still: of a claim that was overtaken by an older one's late Delivered, which then bounced.
       due_at = now()
   WHERE o.channel = ANY ($2::text[]) AND o.job_id = ANY (ARRAY (SELECT job_id FROM judged WHERE result = 'retried'))
+),
+told AS ({tell_jobs(_RETRIED)}
 ),
 readdressed AS (
   UPDATE content c

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from shared.change import ChangeKind
 from shared.event import EventReason, EventStatus
 from shared.ids import EventId, ScopeId
+from shared.store.changes import tell_jobs
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_DELTA
 from shared.store.unindexed import unindexed
@@ -74,6 +76,8 @@ def cut_detail(text: str) -> str:
     return text.replace("\0", " ").encode("utf-8", "replace").decode()[:LONGEST_DETAIL]
 
 
+_FAILED = "finished WHERE status = 'FAILED'"
+
 FINISH_IF_QUEUED = f"""
 WITH ended AS (
   SELECT *
@@ -87,7 +91,9 @@ finished AS (
       routed_at = CASE WHEN n.status = 'ROUTED' THEN now() END
   FROM ended n
   WHERE e.event_id = n.event_id AND e.event_id = ANY ($1::uuid[]) AND {unindexed("e.status", "QUEUED")}
-  RETURNING e.scope_id, (e.received_at AT TIME ZONE 'UTC')::date AS day, e.status, e.reason
+  RETURNING e.event_id, e.scope_id, (e.received_at AT TIME ZONE 'UTC')::date AS day, e.status, e.reason
+),
+told AS ({tell_jobs(_FAILED, "''", ChangeKind.EVENT)}
 ),
 delta AS (
   SELECT scope_id, day, 'event' AS channel, 'QUEUED' AS status, '' AS reason, -1 AS n FROM finished

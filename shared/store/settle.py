@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from shared.change import TargetEnd
 from shared.channel import Channel
 from shared.ids import JobId
 from shared.job import JobReason, JobStatus
+from shared.store.changes import tell_jobs, tell_targets
 from shared.store.database import HotConnection
 from shared.store.ledger import COUNT_WORK, SENT_AFTER, bucket_of
 
@@ -52,7 +54,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     attempts: tuple[AttemptRow, ...]
 
 
-_DECIDE = """
+_DECIDE = f"""
 WITH reported AS (
   SELECT *
   FROM unnest($2::bigint[], $3::int[], $4::text[], $5::text[], $6::interval[], $7::boolean[],
@@ -61,8 +63,8 @@ WITH reported AS (
 ),
 -- One lock order for every writer of jobs: no deadlocks.
 locked AS MATERIALIZED (
-  SELECT o.job_id, o.scope_id, o.status, o.reason, o.claim_seq, o.reported_seq, o.expires_at, o.created_at,
-         o.accepted_at, o.tried
+  SELECT o.job_id, o.event_id, o.scope_id, o.status, o.reason, o.claim_seq, o.reported_seq, o.expires_at,
+         o.created_at, o.accepted_at, o.tried
   FROM outgoing o
   WHERE o.channel = $1 AND o.job_id = ANY ($2::bigint[])
   ORDER BY o.job_id
@@ -70,7 +72,7 @@ locked AS MATERIALIZED (
 ),
 judged AS MATERIALIZED (
   SELECT r.job_id, r.claim_seq, r.delay, r.counted, r.unanswered, r.unknowns, r.attempt_count,
-         l.scope_id, l.created_at, l.accepted_at, l.expires_at, l.tried,
+         l.event_id, l.scope_id, l.created_at, l.accepted_at, l.expires_at, l.tried,
          l.status AS old_status, l.reason AS old_reason, (l.created_at AT TIME ZONE 'UTC')::date AS day,
          CASE WHEN NOT e.expired THEN r.status WHEN e.delivered_any THEN 'SENT' ELSE 'FAILED' END AS status,
          CASE WHEN NOT e.expired THEN r.reason WHEN e.delivered_any THEN 'partial' ELSE 'expired' END AS reason,
@@ -120,6 +122,8 @@ settled AS (
       claimed_by = CASE WHEN j.act <> 'applied' THEN o.claimed_by END
   FROM judged j
   WHERE o.channel = $1 AND o.job_id = j.job_id AND j.act <> 'stale'
+),
+told AS ({tell_jobs("judged WHERE act <> 'stale' AND status <> 'PENDING'", "$1")}
 )"""
 
 # An applied report is the first of its claim, so that all its attempts are new. Of any other only what it recorded is
@@ -166,6 +170,16 @@ SELECT job_id, act, status, reason
 FROM judged
 """
 
+# Of several jobs that found the same target dead, the first.
+_RANG = """ARRAY(
+           SELECT j.event_id
+           FROM unnest($12::bigint[], $13::int[], $14::bigint[], $24::boolean[])
+             AS d(job_id, claim_seq, target_id, target_dead)
+           JOIN judged j USING (job_id, claim_seq)
+           WHERE d.target_id = forgotten.target_id AND d.target_dead AND j.act <> 'stale'
+           ORDER BY j.job_id
+           LIMIT 1)"""
+
 SETTLE_IF_CLAIMED = f"""
 {_DECIDE},
 recorded AS (
@@ -203,6 +217,9 @@ forgotten AS (
     WHERE $1 = 'push' AND d.target_dead AND j.act <> 'stale'
     ORDER BY p.target_id
     FOR UPDATE OF p))
+  RETURNING target_id, scope_id, recipient_id, kind, token, platform, app
+),
+told_of_targets AS ({tell_targets("forgotten", TargetEnd.DEAD, _RANG)}
 ),
 -- The address that a mail went to, in the one form that the list knows. Written in one order, as everywhere.
 suppressed AS (

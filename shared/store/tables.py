@@ -307,6 +307,33 @@ preferences = Table(
     _required("changed_at", INSTANT),
 )
 
+changes = Table(
+    "changes",
+    metadata,
+    Column("change_id", BigInteger, primary_key=True),
+    _required("scope_id", Integer),
+    _required("kind", Text),
+    _required("channel", Text),
+    _required("status", Text),
+    _required("reason", Text),
+    _required("event_ids", ARRAY(Uuid)),
+    Column("target", JSON),
+    _required("n", Integer),
+    _required("at", INSTANT),
+    _required("written_by", BigInteger),
+    Column("last_seq", BigInteger),
+    Index("changes_unnumbered", "written_by", postgresql_where=text("last_seq IS NULL")),
+    Index("changes_read", "scope_id", "last_seq", unique=True, postgresql_where=text("last_seq IS NOT NULL")),
+)
+
+change_heads = Table(
+    "change_heads",
+    metadata,
+    Column("scope_id", Integer, primary_key=True, autoincrement=False),
+    _required("last_seq", BigInteger),
+    _required("gone_seq", BigInteger),
+)
+
 
 def is_compared(_item: object, name: str | None, kind: str, reflected: bool, _other: object) -> bool:  # noqa: FBT001 - a yes or no by nature
     """Whether Alembic compares ``name``: not the partitions, which are ``outgoing`` under other names."""
