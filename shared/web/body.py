@@ -1,6 +1,8 @@
 """Taking the body of a request off the wire: its media type, its size, its time, then the strict reading."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 from litestar import Request
@@ -27,9 +29,25 @@ async def read_json(request: AnyRequest) -> Any:
 
 async def read_body(request: AnyRequest) -> bytes:
     """The body of ``request`` as it came. Raises Problem: 408 when it does not arrive, 400 when it is cut off."""
+    async with _arriving():
+        return await request.body()
+
+
+async def read_beginning(request: AnyRequest, most: int, see: Callable[[bytes], object]) -> bytes:
+    """The first ``most`` bytes of the body; all of it passes by ``see``, piece by piece. Raises as ``read_body``."""
+    kept = bytearray()
+    async with _arriving():
+        async for chunk in request.stream():
+            see(chunk)
+            kept += chunk[: max(most - len(kept), 0)]
+    return bytes(kept)
+
+
+@asynccontextmanager
+async def _arriving() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await request.body()
+            yield
     except TimeoutError as exc:
         raise problem("body_too_slow", f"The body did not arrive within {BODY_SECONDS:g} seconds.") from exc
     except InternalServerException as exc:

@@ -205,10 +205,33 @@ async def test_the_webhook_takes_what_is_signed_now(back: Back, webhook: httpx.A
         ({HEADER: sign("other", raw, now)}, "signature_invalid"),
         ({HEADER: sign(SECRET, raw + b"x", now)}, "signature_invalid"),
         ({HEADER: sign(SECRET, raw, now - 3_600)}, "signature_invalid"),
+        ({HEADER: sign(SECRET, raw, now + 3_600)}, "signature_invalid"),
+        ({HEADER: sign(SECRET, raw, now - 3_600).replace(f"t={now - 3_600}", f"t={now}")}, "signature_invalid"),
+        ({HEADER: sign(SECRET, raw, now).replace(f"t={now}", f"t=0{now}")}, "signature_invalid"),
     ):
         answer = await webhook.post("/bounces", content=raw, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (401, code)
     assert await back.state() == SENT
     answer = await webhook.post("/bounces", content=raw, headers={HEADER: sign(SECRET, raw, now)})
     assert (answer.status_code, answer.json()) == (200, {"result": "new"})
+    assert await back.state() == BOUNCED
+
+
+async def test_what_was_posted_once_says_nothing_new_when_somebody_posts_it_again(
+    back: Back, webhook: httpx.AsyncClient
+) -> None:
+    raw = back.bounce("hello@shop.example")
+    headers = {HEADER: sign(SECRET, raw, int(time.time()))}
+    told = [(await webhook.post("/bounces", content=raw, headers=headers)).json()["result"] for _ in range(3)]
+    assert told == ["new", "known", "known"]
+
+
+async def test_a_large_report_is_signed_as_a_whole_and_read_from_its_beginning(
+    back: Back, webhook: httpx.AsyncClient
+) -> None:
+    raw = back.bounce("hello@shop.example").replace(b"\r\n--B--", b"\r\n" + b"x" * 3_000_000 + b"\r\n--B--")
+    now = int(time.time())
+    for body, status in ((raw + b"!", 401), (raw * 4, 413), (raw, 200)):
+        answer = await webhook.post("/bounces", content=body, headers={HEADER: sign(SECRET, raw, now)})
+        assert answer.status_code == status
     assert await back.state() == BOUNCED
