@@ -6,7 +6,7 @@ from services.email.dsn import read_dsn
 from services.email.failure import Failure, Fate, judge_failure
 from services.email.feedback import read_feedback
 from services.email.parts import Part, read_mail
-from services.email.plaintext import addressed_in, read_plaintext, read_unmarked_dsn, words_about
+from services.email.plaintext import addressed_in, read_plaintext, read_unmarked_dsn, speaks_for_a_system, words_about
 
 
 def read_report(raw: bytes) -> list[Failure]:
@@ -19,7 +19,7 @@ def report_of(mail: Part, raw: bytes) -> list[Failure]:
     feedback = read_feedback(mail)
     if feedback is not None:
         return feedback
-    notified = read_dsn(mail) or read_unmarked_dsn(mail)
+    notified = _notified(mail) or read_unmarked_dsn(mail)
     if notified:
         return [_completed(failure, mail) for failure in notified]
     return read_plaintext(mail, raw)
@@ -28,6 +28,13 @@ def report_of(mail: Part, raw: bytes) -> list[Failure]:
 def classify(raw: bytes) -> list[tuple[str, str, str | None]]:
     """(address, class, status) of each recipient in the mail."""
     return [(failure.address, failure.kind, failure.status) for failure in read_report(raw)]
+
+
+def _notified(mail: Part) -> list[Failure] | None:
+    """What status notifications in ``mail`` say; those that a person passes on say nothing to us."""
+    if mail.kind == "multipart/report" or speaks_for_a_system(mail):
+        return read_dsn(mail)
+    return None
 
 
 def _completed(failure: Failure, mail: Part) -> Failure:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from services.email.failure import MOST_RECIPIENTS, Failure, Fate, find_address, judge_failure
+from services.email.failure import MOST_RECIPIENTS, Failure, Fate, judge_failure, read_address
 from services.email.parts import Part
 
 KINDS = ("message/delivery-status", "message/global-delivery-status", "message/delivery-report")
@@ -86,7 +86,7 @@ def _whom(fields: dict[str, str]) -> str | None:
         value = fields.get(name, "")
         if name == "original-recipient":
             value = _XTEXT.sub(lambda found: chr(int(found[1], 16)), value)
-        address = find_address(_UNICODE.sub(_character, value.rpartition(";")[2]))
+        address = read_address(_UNICODE.sub(_character, value.rpartition(";")[2]))
         if address is not None:
             return address
     return None

@@ -40,7 +40,10 @@ class Failure:
 LONGEST_WORDS = 1000
 MOST_RECIPIENTS = 200
 """Of one report, so many are read: each becomes a receipt, and a mail of ours has one recipient."""
-_ADDRESS = re.compile(r"[^\s<>()\[\],;:\"'`|=]{1,64}@(?:[\w-]{1,63}\.){1,8}[\w-]{2,63}")
+_ADDRESS = re.compile(r"[^\s<>()\[\],;:\"'`|=]{1,64}@(?:[\w-]{1,63}\.){1,8}[\w-]{1,63}")
+_WHOLE = re.compile(
+    r"""\s*<?((?:"[^"\n]{1,80}"|[^\s<>()\[\],;:"@]{1,80})@[^\s<>()\[\],;:"@]{1,255})>?\s*(?:\([^()]*\)\s*)?"""
+)
 _REPLY = re.compile(r"(?<![\d.])(?<!\d:)([45]\d\d)(?:[ -]+|(?=[\"'#<]))(?!\d{1,3}\.\d{1,3}\.\d{1,3}\.)")
 _STATUS = re.compile(r"(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.])")
 _VAGUE = re.compile(r"[45]\.0\.0|5\.5\.0|5\.3\.0")
@@ -71,6 +74,12 @@ def find_address(text: str) -> str | None:
     """The first mail address in ``text``, without what stands around it."""
     found = _ADDRESS.search(text[:LONGEST_WORDS])
     return None if found is None else found[0].strip(".'")
+
+
+def read_address(text: str) -> str | None:
+    """The address that ``text`` consists of, as RFC 5321 allows it: also with what ends an address among words."""
+    found = _WHOLE.fullmatch(text[:LONGEST_WORDS])
+    return find_address(text) if found is None else found[1].strip(".")
 
 
 def find_addresses(text: str) -> list[str]:

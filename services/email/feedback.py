@@ -2,7 +2,7 @@
 
 import re
 
-from services.email.failure import MOST_RECIPIENTS, Failure, Fate, find_address, find_addresses
+from services.email.failure import MOST_RECIPIENTS, Failure, Fate, find_addresses, read_address
 from services.email.parts import Part
 
 KIND = "message/feedback-report"
@@ -21,7 +21,7 @@ def read_feedback(mail: Part) -> list[Failure] | None:
     kind = next((value.lower() for name, value in fields if name == "feedback-type"), "")
     if kind and kind.partition(" ")[0] not in _OF_A_PERSON:
         return []
-    named = [address for name, value in fields if name in _RECIPIENT and (address := find_address(value))]
+    named = [address for name, value in fields if name in _RECIPIENT and (address := read_address(value))]
     whom = list(dict.fromkeys(named))[:MOST_RECIPIENTS] or _addressed(mail)[:MOST_RECIPIENTS]
     return [Failure(address, Fate.COMPLAINED, None, None, kind or "abuse") for address in whom or [""]]
 
@@ -30,7 +30,7 @@ def _read_note(mail: Part) -> list[Failure] | None:
     """The complaint that some providers send as a plain note with the message attached."""
     if not mail.header("subject").lower().startswith("complaint about message from"):
         return None
-    hidden = next((address for part in mail.walk() if (address := find_address(part.header(_HIDDEN_RECIPIENT)))), None)
+    hidden = next((address for part in mail.walk() if (address := read_address(part.header(_HIDDEN_RECIPIENT)))), None)
     whom = [hidden] if hidden else _addressed(mail)[:MOST_RECIPIENTS]
     return [Failure(address, Fate.COMPLAINED, None, None, "abuse") for address in whom or [""]]
 

@@ -26,12 +26,14 @@ _BOUNCED = re.compile(
     r"|warning: (could not|message)|delayed|message error|niedoręcz|niedost",
     re.IGNORECASE,
 )
+_DAEMON = re.compile(r"\b(mailer[-_.]?daemon|postmaster)\b", re.IGNORECASE)
 _ANSWER = re.compile(
     r"^(re|aw|sv|antw|fwd?|wg|tr|rv|r[eé]p)\s*(\[\d+\])?:|out of (the )?office|ooo\b|auto[- ]?(matic"
     r"|mated)?[- ]?(repl|respon|answer)"
     r"|automatische (antwort|beantwortung)|abwesen|vacation|holiday|r[eé]ponse automatique|absence|absent"
     r"|risposta automatica"
     r"|respuesta autom|fuera de (la )?oficina|resposta autom|away from|i am (away|out)|thank you for|ticket|autoreply"
+    r"|\b(case|request|inquiry|enquiry)\b.{0,20}(created|opened|received|registered)|we (have )?received your"
     r"|自動返信|自动回复|автоответ|autosvar|automatisch antwoord|read:|gelesen:|lu\s?:|accepted:|declined:",
     re.IGNORECASE,
 )
@@ -41,7 +43,8 @@ _CHALLENGE = re.compile(
     r"|spam ?arrest|boxbe|challenge[-/ ]response|tmda|click (here|the link|below).{0,60}(deliver|confirm|approve"
     r"|verify)"
     r"|please (confirm|verify)|sender verification|(awaits|waiting for|held for) (moderator|approval|confirmation)"
-    r"|(not|is ?n.t) (yet )?(on|in) (my|his|her|their) (approved|allowed|white) ?-?(senders?|list)",
+    r"|(not|is ?n.t) (yet )?(on|in) (my|his|her|their|the list of) (approved|allowed|known|white) ?-?(senders?|list)"
+    r"|to (release|deliver) (it|your (e-?mail|message|mail)),? (please )?(reply|click|visit|follow|answer)",
     re.IGNORECASE,
 )
 _ARRIVED = re.compile(
@@ -71,17 +74,27 @@ _GIVEN_UP = re.compile(
 BEGINNING = 4_000
 
 
-def is_from_a_system(mail: Part, text: str) -> bool:
-    """Whether a mail system wrote it, to say what became of another mail; ``text`` is what it says for people."""
+def is_from_a_system(mail: Part, text: str, *, brings_copy: bool) -> bool:
+    """Whether a mail system wrote it, to say what became of another mail.
+
+    ``text`` is what it says for people, ``brings_copy`` tells whether it returns what bounced.
+    """
     if mail.header("x-failed-recipients"):
         return True
-    subject = mail.header("subject")
+    subject, sender = mail.header("subject"), mail.header("from")
     if _ANSWER.search(subject) or _answers_for_a_person(mail):
         return False
-    if _SYSTEM.search(mail.header("from")) is not None or not mail.header("from"):
+    if not brings_copy and _goes_to_many(mail):
+        return False
+    if _SYSTEM.search(sender) is not None or not sender.strip(" <>"):
         return _BOUNCED.search(subject) is not None or _tells_of_failure(text[:BEGINNING])
-    empty = mail.header("return-path").strip() in ("<>", "< >")
-    return _BOUNCED.search(subject) is not None and (empty or _GIVEN_UP.search(text[:BEGINNING]) is not None)
+    # Anybody may speak of what could not be delivered, parcels too: a stranger has to show more.
+    nobody = _is_from_nobody(mail)
+    if _BOUNCED.search(subject) is None or (mail.header("return-path") and not nobody):
+        return False
+    if not brings_copy:
+        return nobody and quotes_a_reply(text[:BEGINNING])
+    return nobody or _GIVEN_UP.search(text[:BEGINNING]) is not None
 
 
 def says_it_arrived(subject: str, text: str) -> bool:
@@ -111,6 +124,18 @@ def _tells_of_failure(text: str) -> bool:
         return True
     # Attachments, links and viruses are spoken of by anybody.
     return quotes_a_reply(text) or (says_why(text) and topic_of(text) is not Topic.CONTENT)
+
+
+def _goes_to_many(mail: Part) -> bool:
+    """Whether it is a newsletter or a list's mail."""
+    if _DAEMON.search(mail.header("from")) or _is_from_nobody(mail):
+        return False
+    return any(mail.header(name) for name in ("list-id", "list-unsubscribe", "list-post"))
+
+
+def _is_from_nobody(mail: Part) -> bool:
+    """Whether nobody would be told if this mail bounced, which is how mail systems write."""
+    return mail.header("return-path").strip() in ("<>", "< >")
 
 
 def _answers_for_a_person(mail: Part) -> bool:

@@ -49,7 +49,7 @@ class Topic(Enum):
 
 
 _PERSON = (
-    r"(user|recip(ient)?|addressee|mail ?box|address"
+    r"(user(id)?|recip(ient)?|addressee|mail ?box|address"
     r"|e-?mail(?! (header|content|message|format|body|server|from|client))"
     r"|account|alias|inbox|destination|customer|person|subscriber)"
 )
@@ -65,7 +65,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bno route to host|\bqueue period",
         r"\b(host|server|computer|system)s?\b.{0,40}? (unreachable|not (responding|reachable|answering))\b",
         r"\b(could|can) ?not (establish|connect)|\bnot able to establish",
-        r"\bdns (query|lookup) (failed|failure|error)|\bunverified address:",
+        r"(?<!reverse )\bdns (query|lookup) (failed|failure|error)|\bunverified address:",
     ),
     Topic.RECEIVER_BUSY: (
         r"\breceiv\w+ (e?-?mail |messages )?(too|at a rate)|\breceive limit|\brecipient ?rate ?limit",
@@ -110,6 +110,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"|storage) )*(storage|space|quota|room|diskspace)",
         r"\b(mail ?box|inbox|mail ?folder|maildir|storage|user|account|recipient)\b.{0,40}\b(full|exceed\w*)\b",
         r"\bfull (mail|in)box|\b(mail ?box|storage|account) .{0,20}(limit|quota)|\btoo many messages (in|on) ",
+        r"\bover (its|the|their|his|her) (\w+ ){0,2}(space|size|limit|storage)\b",
         r"\bmailbox (is )?(too large|over)|\bdisk (is )?full|\bno space left|\bexceeds allowed message count",
         r"postfach .{0,30}(voll|f(ü|ue)llt)|speicher\w* .{0,40}((ü|ue)berschritten|ersch(ö|oe)pft)",
         r"bo[iî]te .{0,20}pleine|casella .{0,20}piena|buz[oó]n .{0,20}llen[oa]|caixa .{0,20}cheia|quota d[eé]pass",
@@ -197,7 +198,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     ),
     Topic.GONE: (
         rf"\b(no|unknown|invalid|bad|non-?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"
-        rf"|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|or illegal|one by that) )*{_PERSON}\b",
+        rf"|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|final|delivery|or illegal"
+        rf"|one by that) )*{_PERSON}\b",
         rf"\b{_PERSON}\b.{{0,40}}?\b(unknown|no longer|invalid|disabled|inactive|deactivated|closed"
         rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus|archived|misspel\w+)\b",
         rf"\b{_PERSON}\b.{{0,40}}?\bnot (be )?(found|exist|known|valid|recogni[sz]ed|listed|here|local|located"
@@ -240,6 +242,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         rf"\b{_PERSON}\b.{{0,40}}?\b(unavail?able|not (available|active|reachable)|unreachable)\b",
         r"\bunavail?able (mail|user|recipient|address)",
     ),
+        r"\baddress rejected\W*(~\W*)?$",
 }  # fmt: skip
 _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
 

@@ -30,11 +30,15 @@ _COPY = re.compile(
 _HEADERS = re.compile(
     r"^(?:Return-Path|Received|Delivered-To|X-Originating-IP|DKIM-Signature|Message-ID): ", re.MULTILINE | re.IGNORECASE
 )
+_RETURNED = ("message/rfc822", "message/global", "text/rfc822-headers", "message/rfc822-headers")
+_QUOTED = re.compile(r"^>(?!>).*\n?", re.MULTILINE)
 _FIELDS = re.compile(r"^(?:Final|Original)-Recipient:", re.MULTILINE | re.IGNORECASE)
 _NOBODY = re.compile(
     r"^(postmaster|mailer-daemon|mail-daemon|abuse|helpdesk|hostmaster|webmaster|support|info-?desk|noc|root)@",
     re.IGNORECASE,
 )
+_PARAGRAPH = re.compile(r"^<([^\s<>]{1,200}@[^\s<>]{1,200})>:[ \t]*$", re.MULTILINE)
+"""How qmail and its kin begin what they say of one recipient."""
 _TO = re.compile(r"^To: *(.*(?:\n[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(
     r"this is a permanent error[^.]*\.|permanent (fatal )?errors?\b|message could not be delivered"
@@ -50,7 +54,7 @@ def read_plaintext(mail: Part, raw: bytes) -> list[Failure]:
     subject = mail.header("subject")
     whole = _text(mail)
     told = _without_copy(whole)
-    if not is_from_a_system(mail, told) or asks_for_proof(subject, told) or says_it_arrived(subject, told):
+    if not speaks_for_a_system(mail) or asks_for_proof(subject, told) or says_it_arrived(subject, told):
         return []
     addresses = _whom(mail, raw, whole, told)
     if says_it_waits(subject, told):
@@ -62,9 +66,17 @@ def read_unmarked_dsn(mail: Part) -> list[Failure]:
     """The fields of a status notification that stand in the text, where nothing says that they are one."""
     told = _without_copy(_text(mail))
     begins = _FIELDS.search(told)
-    if begins is None or "\naction:" not in told.lower() or not is_from_a_system(mail, told):
+    if begins is None or "\naction:" not in told.lower() or not speaks_for_a_system(mail):
         return []
     return read_fields(told[begins.start() :])
+
+
+def speaks_for_a_system(mail: Part) -> bool:
+    """Whether a mail system wrote ``mail``, to say what became of another one."""
+    whole = _text(mail)
+    told = _without_copy(whole)
+    returned = len(told) < len(whole) or any(part.kind in _RETURNED for part in mail.own_parts())
+    return is_from_a_system(mail, told, brings_copy=returned)
 
 
 def words_about(address: str, mail: Part) -> str:
@@ -79,10 +91,10 @@ def addressed_in(mail: Part) -> list[str]:
 
 
 def _text(mail: Part) -> str:
-    """The words of the report itself: its plain text, or of HTML what there is."""
+    """The words of the report itself, without what it quotes: its plain text, or of HTML what there is."""
     texts = [part for part in mail.own_parts() if part.kind in ("text/plain", "text/html")]
     plain = [part for part in texts if part.kind != "text/html"] or texts
-    return "\n".join(part.text()[:LONGEST_TEXT] for part in plain)[:LONGEST_TEXT]
+    return _QUOTED.sub("", "\n".join(part.text()[:LONGEST_TEXT] for part in plain)[:LONGEST_TEXT])
 
 
 def _without_copy(text: str) -> str:
@@ -105,8 +117,9 @@ def _whom(mail: Part, raw: bytes, whole: str, told: str) -> list[str]:
     named = [one for one in find_addresses(told) if one.lower() not in ours and not _NOBODY.match(one)]
     addressed = _addressed(mail, whole)
     named = named[:MOST_NAMED]
-    both = [one for one in named if one.lower() in addressed]
-    if both:
+    if len(paragraphs := list(dict.fromkeys(_PARAGRAPH.findall(told)))) > 1:
+        return paragraphs[:MOST_ADDRESSES]
+    if both := [one for one in named if one.lower() in addressed]:
         return both[:MOST_ADDRESSES]
     if standing := [one for one in named if _stands_alone(one, told)]:
         return standing[:MOST_ADDRESSES]

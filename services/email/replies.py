@@ -71,17 +71,18 @@ _BY_TOPIC = {
 """What the words decide by themselves; CONTENT does not, it is weaker than most statuses."""
 
 _BY_STATUS = {
-    **dict.fromkeys(("1.1", "1.2", "1.3", "1.6", "1.10", "4.1", "4.4", "7.17", "7.18"), Cause.RECIPIENT),
+    **dict.fromkeys(("1.0", "1.1", "1.2", "1.3", "1.6", "1.10", "4.1", "4.4", "7.17", "7.18"), Cause.RECIPIENT),
     **dict.fromkeys(("1.7", "1.8", "1.9", "3.5", "4.5"), Cause.SENDER),
-    **dict.fromkeys(("2.2", "3.1", "3.2"), Cause.TRANSIENT),
+    **dict.fromkeys(("2.2", "3.1", "3.2", "4.3", "4.7"), Cause.TRANSIENT),
     **dict.fromkeys(("7.3", "7.4", "7.8", "7.9", "7.11", "7.57", "7.60", "7.64", "7.139", "2.252"), Cause.SENDER),
     **{f"7.{detail}": Cause.SENDER for detail in (*range(20, 33), *range(501, 531), *range(600, 800))},
 }
 """RFC 3463 and its registry, RFC 7293, 7372 and 7505, and the ranges in which Exchange Online refuses senders."""
 
 _WEAKER_THAN_CONTENT = ("7.3", "7.4", "7.8", "7.9", "7.11")
-_NO_ANSWER = "4.1"
-"""No answer from the host, says RFC 3463; Exchange Online says it of mailboxes that its directory does not know."""
+_SAYS_LITTLE = ("4.1", "1.0")
+"""No answer from the host, and something about an address, says RFC 3463; Exchange Online says the one, and Cisco's
+gateways the other, of mailboxes that the directory does not know."""
 _OF_THE_MESSAGE = ("7.504", "7.505", "7.512")
 _TOO_BIG = ("3.4", "2.3")
 _OF_FROM = frozenset(("1.7", "1.8", "1.9", "7.20", "7.21", "7.22", "7.23", "7.24", "7.26", "7.60"))
@@ -162,7 +163,7 @@ class _Reading:
     def _status_counts(self) -> bool:
         if self.topic is Topic.CONTENT and self.status in _WEAKER_THAN_CONTENT:
             return False
-        if self.status == _NO_ANSWER:
+        if self.status in _SAYS_LITTLE:
             return self.topic is Topic.REFUSED
         return self.status in _BY_STATUS and self.status not in _OF_THE_MESSAGE
 

@@ -77,6 +77,10 @@ def classes(raw: bytes) -> dict[str, str]:
         ("5.1.8", "smtp; 553 5.1.8 <orders@shop.example>... does not exist (in reply to MAIL FROM command)", US),
         ("5.4.6", "X-Postfix; mail for dest.example loops back to myself", MESSAGE),
         ("5.0.0", "", MESSAGE),
+        ("5.1.0", "smtp; 550 #5.1.0 Address rejected.", GONE),
+        ("5.1.0", "smtp; 550 #5.1.0 rejected by policy.", MESSAGE),
+        ("5.0.0", "smtp; 550 reverse DNS lookup failed for 192.0.2.1", US),
+        ("5.2.0", "smtp; 550 5.2.0 mailbox unavailable, over its allotted space", LATER),
     ],
 )  # fmt: skip
 def test_a_notification_is_read_by_what_the_far_end_said(status: str, diagnostic: str, kind: str) -> None:
@@ -149,6 +153,19 @@ def test_bounces_without_a_format_are_read(name: str, line_end: str) -> None:
 def test_several_recipients_in_one_text_have_their_own_words() -> None:
     text = f"The following addresses failed:\n\n<{PAT}>:\n550 5.1.1 no such user\n\n<{SAM}>:\n552 5.2.2 mailbox full\n"
     assert classes(mail(text)) == {PAT: GONE, SAM: LATER}
+
+
+def test_each_paragraph_of_qmail_is_of_its_recipient_whoever_the_returned_mail_names() -> None:
+    text = f"<{SAM}>:\nRemote host said: 552 5.2.2 mailbox full\n\n<{PAT}>:\nno mailbox here by that name\n\n"
+    assert classes(mail(f"{text}--- Below this line is a copy of the message.\n\n{COPY}")) == {SAM: LATER, PAT: GONE}
+
+
+@pytest.mark.parametrize(
+    "address", ["o'pat#1=x@dest.example", '"pat lee"@dest.example', "pat@#dest.example", "pat@dest"]
+)
+def test_a_field_holds_any_address(address: str) -> None:
+    assert classes(report(recipient("5.1.1", address=address))) == {address: GONE}
+    assert classes(report(recipient("5.1.1", address=f"<{address}> (Pat)"))) == {address: GONE}
 
 
 def test_html_and_base64_are_read_like_text() -> None:
