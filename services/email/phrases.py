@@ -94,10 +94,10 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bmessage (rate|count)|\bthrottl|\bunusual (sending|rate|amount)|\bmax (emails|defers) ",
         r"\bfrequen\w+ limit|\blimit\w* .{0,20}\bfrequen|\bper (hour|day|minute)\b.{0,30}\b(allowed|limit|exceed)",
         rf"\btoo (many|much) (\w+ )?{_SENT}\b(?! (in|on) (the|this|your|h))",
-        r"\btoo many \w+ (recipients|users|addresses)",
+        r"\btoo many \w+ (recipients|users|addresses)|\byou( have)? exceed",
         r"\bsending (is |was |has been )?(suspended|paused|disabled|blocked|stopped|denied)",
         r"\b(sending|account) .{0,20}(suspended|paused|disabled|blocked) for\b|\bsuspended for (this|your) account",
-        r"\boutgoing (mail|e-?mail|messages?)\b.{0,60}\b(suspend|disab|block|not allow)|\byour account",
+        r"\boutgoing (mail|e-?mail|messages?)\b.{0,60}\b(suspend|disab|block|not allow|exceed|limit)|\byour account",
         r"\b(insufficient|maximum|no) credits|\bsandbox\b|\btest purposes|\btenant has exceeded",
         r"\bexceeded (permitted|your|the (allowed|maximum|max)) .{0,30}(limits?|number|messages|emails"
         r"|recipients|connections)",
@@ -160,7 +160,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(black|block|deny|ip)[- ]?list|\bblack listed|(?<!not )\blisted (at|in|by|on|with)\b|\bblocked using",
         r"\bdelist|\breputation|\b\w*rbl\b|dnsbl|\bspamhaus|\bspamcop|\bbarracuda|\bsorbs|\buceprotect|\bcloudmark",
         r"\bdue to listing|\bin the .{0,30}database|\byour access to|\bspam abuse",
-        r"\b(your|sending|connecting|client|source|originating)( \w+)? (ip|ips|host|server|mta|network|hostname)\b",
+        r"\b(your|sending|sender|connecting|client|source|originating)( \w+)? "
+        r"(ip|ips|host|server|mta|network|hostname)\b",
         r"\b(from|this|your|the|bad|black|invalid) ip\b|\bfrom (this|your) (host|server|network)",
         r"\bdynamic (ip|address)|\bip\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
         r"\(ip based\)|\bover ipv6|\b(block|ban|reject|refus|denied)\w*.{0,30}\bips?\b",
@@ -201,9 +202,9 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         rf"|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|final|delivery|or illegal"
         rf"|one by that) )*{_PERSON}\b",
         rf"\b{_PERSON}\b.{{0,40}}?\b(unknown|no longer|invalid|disabled|inactive|deactivated|closed"
-        rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus|archived|misspel\w+)\b",
-        rf"\b{_PERSON}\b.{{0,40}}?\bnot (be )?(found|exist|known|valid|recogni[sz]ed|listed|here|local|located"
-        rf"|deliverable|present)\b",
+        rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus|archived|unrecogni[sz]ed|misspel\w+)\b",
+        rf"\b{_PERSON}\b.{{0,40}}?\bnot (be )?(found|exist|known|valid|recogni[sz]ed|activated|listed|here|local"
+        rf"|located|deliverable|present)\b",
         rf"\bnot (be )?(a|an|our) (\w+ )?(known |valid |active |local |existing )?{_PERSON}\b",
         rf"\bnot a valid (\S+ ){{0,2}}{_PERSON}\b",
         r"\bnon-?existent hosts?\b",
@@ -227,7 +228,11 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}(descon"
         r"|scono|inv[aá]lid)",
         r"nessun utente|nie istnieje|nie ma takiego|\bnieznany|neexistuje|bestaat niet|\bonbekend|finns inte",
-        r"findes ikke|\bukendt|\bbulunamad|\bne (su(s|sh)ch?estvuet|nai?jy?den)|\btakogo .{0,20}\bnet\b",
+        r"\b(nu exist[aă]|nem létezik|ei löydy|tuntematon|nenalezen|ne postoji|mevcut değil|không tồn tại)",
+        r"존재하지 않|없는 (사용자|주소|계정)|не (існує|знайдено)|невідом|пользовател\w+ нет",
+        r"查無此|無此|見つかりません",
+        r"fin(des|nes|ns) ikke|\bukendt|\bukjent",
+        r"\bbulunamad|\bne (su(s|sh)ch?estvuet|nai?jy?den)|\btakogo .{0,20}\bnet\b",
         r"не (существует|найден)|нет такого|неизвестн|不存在|无此用户|没有该用户|存在しません|宛先不明",
     ),
     Topic.CONTENT: (
@@ -237,14 +242,55 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     ),
     Topic.REFUSED: (
         r"\brecipient address(es)? rejected ?: access denied",
+        r"\baddress rejected\W*(~\W*)?$",
     ),
     Topic.ABSENT: (
         rf"\b{_PERSON}\b.{{0,40}}?\b(unavail?able|not (available|active|reachable)|unreachable)\b",
         r"\bunavail?able (mail|user|recipient|address)",
     ),
-        r"\baddress rejected\W*(~\W*)?$",
 }  # fmt: skip
+_DOUBTS: dict[Topic, tuple[str, ...]] = {
+    Topic.RESTRICTED: (
+        r"\bcountr(y|ies)\b|\boutside\b|\bmail from\b|\breception\b|\bto accept\b|\bapproved\b|\bcall(back|out)\b",
+    ),
+    Topic.SENDER: (
+        r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has|can))",
+        r"\b(message|mail|e-?mail) sending\b",
+        r"\b(sending|mail-?from|reply-?to|bounce|return) (\w+ )?(account|user|mail ?box|address)\b",
+        r"\boriginat|\bof yours\b",
+        r"(?<!\bal )(?<!\bao )\b(mittente|remitente|remetente)|(?<!à l')(?<!a l')\bexp[eé]diteur",
+        r"(?<!an den )\babsender|\bnadawc[ay]|(?<!aan )(?<!naar )\bafzender",
+        r"\bgönderen|\bodes[ií]latel|\bfeladó|\bexpeditor|\bavs(e|ä)nd(er|are)\b|\blähettäj",
+        r"отправител|відправник|发件人|寄件人|發件人|送信(者|元)|差出人|발신|보낸|보내는",
+    ),
+    Topic.LOGIN: (
+        r"\bauth\b|\bsasl\b|\blogged in\b|\bapi\b|\bto this relay\b|\bto relay\b|\brelaying\b|\bsmtp (user|account)\b",
+        r"\byou are not\b",
+    ),
+    Topic.QUOTA: (
+        r"\byour (\w+ ){0,2}(account|user|mail ?box|contract|tenant|subscription)\b",
+        r"\b(client|tenant|trial|billing)\b.{0,10}\b(account|user|customer|expired)\b",
+        r"\b(outgoing|outbound|abus\w+|harvest\w*|dictionary attack|subscription|contract|invoice|payment|unpaid)\b",
+    ),
+    Topic.ADDRESS: (
+        r"\b(address|host|domain)\W+~ip|\bip (address|unknown)\b",
+    ),
+    Topic.LATER: (
+        r"\bplease retry\b|\bright now\b|\blookup fail|\bin (the )?cache\b|\bbackend\b|\bcurrently\b",
+        r"\b(tomorrow|at present|for now|until|quota|space|storage|full)\b|\brewrite\b|\bmap \w+ not found",
+        r"\b(table|database|map) (is |was |has )?(not|does not|missing|unavailable)\b",
+        r"\b(internal|local|directory|database|ldap|lookup|temporary|server)( \w+)? (error|failure|fail\w*)\b",
+    ),
+    Topic.FORM: (
+        r"\battachment\b(?!s).{0,30}\b(not|invalid|unknown)\b|\b(attachment|file) (name|file|not)\b",
+        r"\b(in|recipient|address|from|to|cc) (\w+ )?headers?\b|\b(message|mail) (body|text)\b|\blinks? to\b",
+        r"\bin (the |your )?(message|body|text)\b|\b(message|mail) contains (an? )?(invalid|unknown|bad)\b",
+        r"\bchar(acter )?set\b|\bcharacters?\b|\bsmtputf8\b",
+    ),
+}  # fmt: skip
+"""What may be unknown, invalid or closed without being the recipient; asked before an address is declared dead."""
 _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
+_COMPILED_DOUBTS = {topic: re.compile("|".join(phrases)) for topic, phrases in _DOUBTS.items()}
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _URL = re.compile(r"\bhttps?:[^\s<>()\[\]]*", re.IGNORECASE)
@@ -257,12 +303,22 @@ LONGEST_READ = 1000
 def topic_of(text: str) -> Topic | None:
     """What ``text``, the words of a refusal, speaks of; None when they say nothing that is known."""
     text = text[:LONGEST_READ]
-    # Addresses and links are taken out: their letters are nobody's words.
-    words = _NETWORK_ADDRESS.sub("~ip", _MAILBOX.sub("~", _URL.sub(" ", text)))
-    words = " ".join(_CAMEL.sub(" ", words).lower().replace("’", "'").replace("n't", " not").split())
+    words = _words(text)
     for topic, pattern in _COMPILED.items():
         if pattern.search(words):
             return topic
         if topic is Topic.ADDRESS and any(_LINK_ABOUT_US.search(link) for link in _URL.findall(text)):
             return topic
     return None
+
+
+def doubt_of(text: str) -> Topic | None:
+    """What else than the recipient ``text`` may speak of, though it sounds like a dead address."""
+    words = _words(text[:LONGEST_READ])
+    return next((topic for topic, pattern in _COMPILED_DOUBTS.items() if pattern.search(words)), None)
+
+
+def _words(text: str) -> str:
+    """The words as the phrases expect them; addresses and links are taken out: their letters are nobody's words."""
+    words = _NETWORK_ADDRESS.sub("~ip", _MAILBOX.sub("~", _URL.sub(" ", text)))
+    return " ".join(_CAMEL.sub(" ", words).lower().replace("’", "'").replace("n't", " not").split())

@@ -4,11 +4,11 @@ Coarse and on the safe side: in doubt a refusal is about the message, so that no
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from services.email.phrases import Topic, topic_of
+from services.email.phrases import Topic, doubt_of, topic_of
 from shared.job import JobReason
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
@@ -72,7 +72,7 @@ _BY_TOPIC = {
 
 _BY_STATUS = {
     **dict.fromkeys(("1.0", "1.1", "1.2", "1.3", "1.6", "1.10", "4.1", "4.4", "7.17", "7.18"), Cause.RECIPIENT),
-    **dict.fromkeys(("1.7", "1.8", "1.9", "3.5", "4.5"), Cause.SENDER),
+    **dict.fromkeys(("1.7", "1.8", "1.9", "4.5"), Cause.SENDER),
     **dict.fromkeys(("2.2", "3.1", "3.2", "4.3", "4.7"), Cause.TRANSIENT),
     **dict.fromkeys(("7.3", "7.4", "7.8", "7.9", "7.11", "7.57", "7.60", "7.64", "7.139", "2.252"), Cause.SENDER),
     **{f"7.{detail}": Cause.SENDER for detail in (*range(20, 33), *range(501, 531), *range(600, 800))},
@@ -87,8 +87,9 @@ _OF_THE_MESSAGE = ("7.504", "7.505", "7.512")
 _TOO_BIG = ("3.4", "2.3")
 _OF_FROM = frozenset(("1.7", "1.8", "1.9", "7.20", "7.21", "7.22", "7.23", "7.24", "7.26", "7.60"))
 """Among those that blame us: the ones that mean our From address rather than login, network address or quota."""
-_OF_THE_SENDERS_ADDRESS = ("1.7", "1.8")
-"""An address that is unknown or invalid is ours, where one of these stands beside it."""
+_OF_A_DEAD_ADDRESS = (Topic.GONE, Topic.ABSENT)
+_SUBJECT_MESSAGE = "6."
+"""What RFC 3463 numbers with it is about the content of the message."""
 _CODES_OF_LOGIN = (530, 535, 538)
 
 
@@ -141,7 +142,10 @@ class _Reading:
     def of(cls, stage: Stage, code: int, text: str) -> "_Reading":
         if code < 500:
             return cls(stage, code, None, None)
-        return cls(stage, code, topic_of(text), _status(code, text))
+        reading = cls(stage, code, topic_of(text), _status(code, text))
+        if reading.cause() is Cause.RECIPIENT and (doubt := doubt_of(text)) is not None:
+            return replace(reading, topic=doubt)
+        return reading
 
     def cause(self) -> Cause:
         if 200 <= self.code <= 299:
@@ -152,8 +156,8 @@ class _Reading:
             return Cause.SENDER
         if self.stage is Stage.MAIL:
             return self._cause_at_mail()
-        if self.topic is Topic.GONE and self.status in _OF_THE_SENDERS_ADDRESS:
-            return Cause.SENDER
+        if self.topic in _OF_A_DEAD_ADDRESS:
+            return self._cause_beside_dead_address()
         if self.topic in _BY_TOPIC:
             return _BY_TOPIC[self.topic]
         if self._status_counts():
@@ -167,10 +171,22 @@ class _Reading:
             return self.topic is Topic.REFUSED
         return self.status in _BY_STATUS and self.status not in _OF_THE_MESSAGE
 
+    def _cause_beside_dead_address(self) -> Cause:
+        # Words of a dead address are believed only where neither code nor status names another cause.
+        if self.code in _CODES_OF_LOGIN:
+            return Cause.SENDER
+        if self.is_too_big() or (self.status or "").startswith(_SUBJECT_MESSAGE):
+            return Cause.MESSAGE
+        if self.status in _BY_STATUS and self.status not in _OF_THE_MESSAGE:
+            return _BY_STATUS[str(self.status)]
+        return Cause.RECIPIENT
+
     def _cause_at_mail(self) -> Cause:
         # No recipient was named yet: whoever they do not know is our sender.
         if self.is_too_big():
             return Cause.MESSAGE
+        if self.code in _CODES_OF_LOGIN:
+            return Cause.SENDER
         return Cause.TRANSIENT if self.topic in (Topic.LATER, Topic.FULL) else Cause.SENDER
 
     def _cause_by_code(self) -> Cause:
