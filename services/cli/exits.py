@@ -1,10 +1,12 @@
 """How a command ends: its exit code, and one plain line for every error that is expected."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from io import TextIOWrapper
 
 from shared.errors import SettingsError, StoreRefuses, StoreUnavailable, TenantFileError, WaybillError
 
@@ -50,12 +52,40 @@ def expected_errors() -> Iterator[None]:
 def complain(*lines: str) -> None:
     """Say what went wrong, on standard error."""
     for line in lines:
-        print(f"waybill: {line}", file=sys.stderr)
+        print(f"waybill: {visible(line)}", file=sys.stderr)
 
 
 def show(fields: object, as_json: bool, *lines: str) -> None:
-    """Print ``lines``, or ``fields`` as one JSON document when that was asked for."""
-    print(json.dumps(fields, ensure_ascii=False, indent=2) if as_json else "\n".join(lines))
+    """Print ``lines``, or ``fields`` as one JSON document when that was asked for.
+
+    A reader that has seen enough (``| head -1``) ends the command in silence, with exit code 0.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal that is not UTF-8 must not cost the answer.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        print(json.dumps(fields, ensure_ascii=False, indent=2) if as_json else "\n".join(map(visible, lines)))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError as exc:
+        # What is still buffered would be complained about once more at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(Exit.OK) from exc
+    except OSError as exc:
+        raise CommandFailed(f"standard output: {exc.strerror}") from exc
+
+
+def require_utf8(name: str, text: str) -> None:
+    """UsageMistake when ``text`` came from bytes that are no UTF-8: neither Postgres nor JSON takes it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise UsageMistake(f"{name} is not UTF-8") from exc
+
+
+def visible(line: str) -> str:
+    """``line`` without power over a terminal: a server's words, or a stranger's, may have escapes in them."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def _say(exc: WaybillError | OSError) -> Exit:
@@ -68,7 +98,7 @@ def _say(exc: WaybillError | OSError) -> Exit:
             return Exit.USAGE
         case TenantFileError():
             for mistake in exc.mistakes:
-                print(mistake, file=sys.stderr)
+                print(visible(mistake), file=sys.stderr)
             return Exit.FAILED
         case StoreRefuses():
             complain(_refused(exc))

@@ -1,5 +1,6 @@
 """The `waybill` command line. Every command imports what it needs when it runs, so that --help is instant."""
 
+import sys
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli.exits import UsageMistake, expected_errors
+from services.cli.exits import UsageMistake, expected_errors, require_utf8
 from shared.channel import Channel
 
 app = typer.Typer(
@@ -53,6 +54,8 @@ TenantKey = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's i
 def main() -> None:
     """Run the command line: 0 ok, 1 failed, 2 usage or settings, 3 unreachable."""
     with expected_errors():
+        for place, argument in enumerate(sys.argv[1:], 1):
+            require_utf8(f"argument {place}", argument)
         app()
 
 

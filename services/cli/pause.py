@@ -28,6 +28,7 @@ LOOK_AGAIN = timedelta(milliseconds=500)
 WAIT_LIMIT = timedelta(minutes=10)
 """A claim ends with its lease at the latest, and leases are shorter than this."""
 PORTION = 1000
+LONGEST_REASON = 1024
 FARTHEST_AHEAD = timedelta(days=365)
 
 T = TypeVar("T")
@@ -65,6 +66,8 @@ class Selectors:
 
 def pause(selectors: Selectors, *, until: str | None, reason: str, wait: bool, as_json: bool) -> None:
     """Have what the selectors name paused; with ``wait`` return only when nothing of it is in flight any more."""
+    if len(reason) > LONGEST_REASON:
+        raise UsageMistake(f"--reason is longer than {LONGEST_REASON} characters")
     ends_at = None if until is None else _ahead(until)
 
     async def work(database: Database) -> None:

@@ -1,10 +1,9 @@
 """`waybill schema`: the shapes of files, for editors."""
 
-import json
-
+from services.cli.exits import show
 from shared.tenantfile.editors import tenant_schema
 
 
 def print_tenant_schema() -> None:
     """Print the JSON Schema of a tenant file."""
-    print(json.dumps(tenant_schema(), ensure_ascii=False, indent=2))
+    show(tenant_schema(), True)

@@ -24,6 +24,8 @@ from shared.store.suppressions import (
 from shared.web.instant import write_instant
 
 PORTION = 1000
+LONGEST_DETAIL = 500
+"""As the API takes it."""
 
 T = TypeVar("T")
 
@@ -44,6 +46,8 @@ def list_all(tenant: str, *, test: bool, address: str | None, as_json: bool) -> 
 
 def add(tenant: str, addresses: Sequence[str], *, test: bool, detail: str | None, as_json: bool) -> None:
     """Suppress ``addresses``; UsageMistake, and nothing done, when one of them is none."""
+    if detail is not None and len(detail) > LONGEST_DETAIL:
+        raise UsageMistake(f"--detail is longer than {LONGEST_DETAIL} characters")
     for address in addresses:
         if (fault := address_problem(address.strip())) is not None:
             raise UsageMistake(f"{address} {fault}")

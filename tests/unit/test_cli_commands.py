@@ -1,12 +1,14 @@
 """The command line itself: exit codes, plain errors, and nothing loaded that is not needed."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from services.cli.exits import visible
 from tests.fakes.product import WAYBILL, clean_environment
 
 UNREACHABLE = "postgresql://waybill@127.0.0.1:1/waybill"
@@ -97,3 +99,41 @@ def test_the_table_of_settings_is_printed_for_people_and_for_programs() -> None:
     assert {"variable": "WAYBILL_PORT", "default": "8080"}.items() <= next(
         row for row in table if row["name"] == "PORT"
     ).items()
+
+
+@pytest.mark.parametrize("place", [3, 4])
+def test_an_argument_that_is_not_utf8_is_a_usage_mistake(place: int) -> None:
+    command = [b"pause", b"--tenant", b"campus", b"--reason=later"]
+    command[place - 1] += b"\xff"
+    done = subprocess.run([os.fsencode(WAYBILL), *command], env=clean_environment({}), capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (2, f"waybill: argument {place} is not UTF-8\n".encode())
+
+
+@pytest.mark.parametrize("command", ["settings", "settings --json", "schema tenant"])
+def test_a_reader_that_has_seen_enough_ends_the_command_in_silence(command: str) -> None:
+    script = f'({WAYBILL} {command}; echo "ended with $?" >&2) | true'
+    done = subprocess.run(["sh", "-c", script], env=clean_environment({}), capture_output=True, text=True, timeout=60)
+    assert done.stderr == "ended with 0\n"
+
+
+def test_a_full_disk_under_standard_output_is_said() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [WAYBILL, "settings"], env=clean_environment({}), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (1, "waybill: standard output: No space left on device\n")
+
+
+def test_a_terminal_that_is_not_utf8_gets_the_answer_all_the_same() -> None:
+    environment = clean_environment({}) | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([WAYBILL, "schema", "tenant"], env=environment, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_strangers_words_have_no_power_over_a_terminal() -> None:
+    assert visible("550 \x1b[2Jgone\nwaybill: all is well\x9b…") == "550 \\x1b[2Jgone\\nwaybill: all is well\\x9b…"
+
+
+def test_a_reason_nobody_reads_to_its_end_is_a_usage_mistake() -> None:
+    done = waybill("pause", "--tenant", "campus", "--reason", "x" * 1025)
+    assert (done.returncode, done.stderr) == (2, "waybill: --reason is longer than 1024 characters\n")
