@@ -1,4 +1,4 @@
-"""``python -m tests.looks FOLDER``: the shipped mails as people see them, on a phone, on a desk and in the dark.
+"""``python -m tests.looks FOLDER``: the shipped mails and the unsubscribe page, on a phone, on a desk and in the dark.
 
 Writes each mail as HTML and plain text, and what a Chromium makes of it as PNG, for somebody to look at.
 """
@@ -14,6 +14,8 @@ from uuid import uuid4
 
 from deploy.chromium import find_or_fetch
 from services.email.message import build_message
+from services.email.unsubscribe_page import Button, View, show_page
+from services.email.unsubscribe_words import ALL_WORDS
 from shared.content import EmailContent
 from shared.ids import ScopeId, TenantId, new_event_id
 from shared.recipient import Recipient
@@ -55,6 +57,19 @@ def as_sent(mail: EmailContent) -> tuple[str, str]:
     return text, html
 
 
+def pages() -> Iterator[tuple[str, str]]:
+    """The unsubscribe page in every language and state, as HTML under a name of its own."""
+    for language, words in ALL_WORDS.items():
+        for state, title, text, button in (
+            ("ask", words.ask_title, words.ask, Button(words.stop, "wanted=no")),
+            ("stopped", words.stopped_title, words.stopped, Button(words.resume, "wanted=again", quiet=True)),
+            ("unknown", words.unknown_title, words.unknown, None),
+        ):
+            sender = "" if button is None else "CampusCritique"
+            told = text.format(sender=sender, category="Reminders")
+            yield f"unsubscribe-{language}-{state}", show_page(View(language, title, told, sender, button))
+
+
 async def photograph(page: Page, file: Path, width: int, scheme: str) -> None:
     """The whole of the HTML in ``file`` as a PNG beside it, ``width`` wide, in a colour ``scheme``."""
     await page.open(file.as_uri(), width, height=200)
@@ -76,6 +91,11 @@ async def look(folder: Path) -> None:
             text, html = as_sent(mail)
             await asyncio.to_thread(file.write_text, html, "utf-8")
             await asyncio.to_thread(file.with_suffix(".txt").write_text, f"{mail.subject}\n\n{text}", "utf-8")
+            for width, scheme in LOOKS:
+                await photograph(page, file, width, scheme)
+        for name, html in pages():
+            file = folder / f"{name}.html"
+            await asyncio.to_thread(file.write_text, html, "utf-8")
             for width, scheme in LOOKS:
                 await photograph(page, file, width, scheme)
 

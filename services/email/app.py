@@ -8,7 +8,8 @@ from services.email.returnpath import PURPOSE, ReturnPaths
 from services.email.settings import EmailSettings
 from services.email.suppressed import SuppressionList
 from services.email.unsubscribe import PURPOSE as UNSUBSCRIBING
-from services.email.unsubscribe import Links, unsubscribe_routes
+from services.email.unsubscribe import Links
+from services.email.unsubscribe_form import unsubscribe_routes
 from services.email.webhook import bounce_route
 from shared.broker.bus import Bus
 from shared.channel import Channel

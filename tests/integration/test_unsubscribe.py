@@ -2,16 +2,21 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import httpx
+import msgspec
 import pytest
+from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import replace as changed
 
 from services.email.smtp import SmtpProvider
-from services.email.unsubscribe import Links, Subscription, unsubscribe_routes
+from services.email.unsubscribe import Links, Subscription
+from services.email.unsubscribe_form import unsubscribe_routes
+from services.email.unsubscribe_words import ALL_WORDS, Words
 from shared.content import EmailContent
 from shared.delivery.provider import Parcel
 from shared.ids import ScopeId
@@ -43,8 +48,8 @@ class Page:
     client: httpx.AsyncClient
     scope_id: ScopeId
 
-    def path(self, category: str = "news", links: Links = LINKS) -> str:
-        return f"/unsubscribe/{links.write(Subscription(self.scope_id, 'bob', category))}"
+    def path(self, category: str = "news", links: Links = LINKS, locale: str = "en") -> str:
+        return f"/unsubscribe/{links.write(Subscription(self.scope_id, 'bob', category, locale))}"
 
     async def unwanted(self) -> set[str]:
         asked = [(self.scope_id, "bob", name) for name in ("news", "offers", "security")]
@@ -57,15 +62,22 @@ async def page(database: Database) -> AsyncIterator[Page]:
     scope_id = (await apply_model(database, TENANT))[Mode.LIVE]
     tenants = Tenants(database)
     await tenants.load()
-    app = make_app(unsubscribe_routes(database, tenants, LINKS), "Waybill email", "/api/v1")
+    async with serving(unsubscribe_routes(database, tenants, LINKS)) as client:
+        yield Page(database, client, scope_id)
+
+
+@asynccontextmanager
+async def serving(routes: Sequence[HTTPRouteHandler]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server with ``routes``."""
+    app = make_app(routes, "Waybill email", "/api/v1")
     part, stop = http_part("email-http", app, "127.0.0.1", 0), asyncio.Event()
-    serving = asyncio.create_task(run_parts([part], stop))
+    running = asyncio.create_task(run_parts([part], stop))
     async with asyncio.timeout(20):
         await part.answering.wait()
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{part.port}", timeout=20) as client:
-        yield Page(database, client, scope_id)
+        yield client
     stop.set()
-    await serving
+    await running
 
 
 async def sent(parcel: Parcel, links: Links, extensions: tuple[str, ...] = ("8BITMIME",)) -> SmtpSink:
@@ -84,17 +96,75 @@ async def test_looking_changes_nothing_and_the_button_ends_that_category_only(pa
     for _ in range(10):
         seen = await page.client.get(page.path())
         assert (seen.status_code, "Unsubscribe" in seen.text, "News" in seen.text) == (200, True, True)
-        assert "script" not in seen.text
-    assert await page.unwanted() == set()
+        assert "<script" not in seen.text
+        assert ((await page.client.head(page.path())).status_code, await page.unwanted()) == (200, set())
     assert (await page.client.post(page.path(), content="wanted=no")).status_code == 200
     assert await page.unwanted() == {"news"}
+    assert "You are unsubscribed" in (await page.client.get(page.path())).text
     assert await routed(page.database, "news", "security", "plain") == [
         ["SKIPPED preference", "PENDING"],
         ["PENDING", "PENDING"],
         ["PENDING", "PENDING"],
     ]
-    assert "come again" in (await page.client.post(page.path(), content="wanted=again")).text
+    assert "You are subscribed" in (await page.client.post(page.path(), content="wanted=again")).text
     assert await page.unwanted() == set()
+
+
+@pytest.mark.parametrize(
+    ("locale", "accepted", "language"),
+    [
+        ("de-AT", "en", "de"),
+        ("fr", "de", "fr"),
+        ("ja", "xx, de;q=0.5, es;q=0.8, fr;q=0", "es"),
+        ("", "de-CH,de;q=0.9", "de"),
+        ("ja", "ko;q=nonsense", "en"),
+        ("", "", "en"),
+    ],
+)
+async def test_the_page_speaks_the_language_of_the_mail_or_one_that_its_reader_knows(
+    page: Page, locale: str, accepted: str, language: str
+) -> None:
+    seen = await page.client.get(page.path(locale=locale), headers={"Accept-Language": accepted})
+    assert f'<html lang="{language}">' in seen.text
+    assert ("Abbestellen" in seen.text) is (language == "de")
+
+
+async def test_every_language_says_who_sends_what(page: Page) -> None:
+    for language, words in ALL_WORDS.items():
+        texts = {getattr(words, name) for name in ("ask", "stopped", "resumed", "stays")}
+        assert all("{sender}" in text and "{category}" in text for text in texts), language
+        assert len({getattr(words, name) for name in Words.__slots__}) >= len(Words.__slots__) - 1, language
+
+
+async def test_the_page_names_the_sender_and_says_so_in_the_title_too(page: Page) -> None:
+    seen = (await page.client.get(page.path())).text
+    assert TENANT.name in seen.partition("</title>")[0]
+    assert f"from {TENANT.name} about “News”" in seen
+
+
+async def test_a_link_from_before_languages_were_in_it_still_works(page: Page) -> None:
+    old = LINKS.sign(msgspec.json.encode([page.scope_id, "bob", "news"]))
+    assert (await page.client.post(f"/unsubscribe/{old}", content="wanted=no")).status_code == 200
+    assert await page.unwanted() == {"news"}
+
+
+@pytest.mark.parametrize("path", ["/unsubscribe", "/unsubscribe/"])
+async def test_a_link_that_lost_its_end_says_what_to_do(page: Page, path: str) -> None:
+    seen = await page.client.get(path, headers={"Accept-Language": "de"})
+    assert (seen.status_code, seen.headers["content-type"].startswith("text/html")) == (404, True)
+    assert "Dieser Link funktioniert nicht" in seen.text
+
+
+async def test_people_are_told_on_a_page_when_it_cannot_be_done_just_now(page: Page) -> None:
+    away = Database("postgresql://waybill@127.0.0.1:1/waybill")
+    tenants = Tenants(page.database)
+    await tenants.load()
+    async with serving(unsubscribe_routes(away, tenants, LINKS)) as client:
+        assert "Unsubscribe?" in (await client.get(page.path())).text
+        answer = await client.post(page.path(), content="wanted=no")
+    await away.close()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+    assert "Nothing was changed" in answer.text
 
 
 @pytest.mark.parametrize("multipart", [False, True])
@@ -170,7 +240,7 @@ async def test_a_mail_carries_a_link_exactly_where_there_is_something_to_switch_
     link = str(mail["List-Unsubscribe"])
     assert link.startswith("<https://waybill.example/unsubscribe/")
     named = links.read(link.removesuffix(">").rpartition("/")[2])
-    assert named == Subscription(parcel.scope_id, parcel.recipient_id, "news")
+    assert named == Subscription(parcel.scope_id, parcel.recipient_id, "news", parcel.content.locale)
 
 
 @pytest.mark.parametrize("offered", [True, False])
