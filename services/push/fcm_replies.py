@@ -13,7 +13,6 @@ from services.push.reply import Reply, seconds_of, text_of
 from shared.job import JobReason
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
-FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
 APNS_ERROR = "type.googleapis.com/google.firebase.fcm.v1.ApnsError"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
@@ -140,7 +139,9 @@ def _said(reply: Reply) -> _Said | None:
     def detail(kind: str, field: str) -> str:
         return next((text_of(one.get(field)) for one in details if one.get("@type") == kind), "")
 
-    code, status, apns = detail(FCM_ERROR, "errorCode"), text_of(error.get("status")), detail(APNS_ERROR, "reason")
+    # Nobody else's detail has an errorCode: it is FCM's also where the type was lost on the way.
+    code = next(filter(None, (text_of(one.get("errorCode")) for one in details)), "")
+    status, apns = text_of(error.get("status")), detail(APNS_ERROR, "reason")
     # An API's own gateway says why in ErrorInfo, or in an older list.
     reasons = [detail(ERROR_INFO, "reason"), *(text_of(one.get("reason")) for one in _objects(error.get("errors")))]
     faults = [

@@ -19,18 +19,25 @@ _OUR_KEY = re.compile(
 )
 _TOO_LARGE = re.compile(r"too (?:big|large|long)|toolarge|exceed\w* .{0,40}(?:size|bytes|limit)", re.IGNORECASE)
 _TOO_MANY = re.compile(r"too ?many|rate.?limit|quota|throttl|slow down", re.IGNORECASE)
-_GOOGLES_PAGE = re.compile(rb"<H2>Error \d{3}</H2>|Error 404 \(Not Found\)!!1")
+_GOOGLES_PAGE = re.compile(rb"<H2>Error \d{3}</H2>|<title>Error \d{3} \([^()<]*\)!!1")
 """Google's push service answers in pages as well, of two makes."""
 _WRONG_PATH = ("BadPath", "MethodNotAllowed")
 """Apple's words for an address that none of its subscriptions can have: our doing, whatever the status."""
 _WNS_STATUS = ("x-wns-notificationstatus", "x-wns-status")
 _RECEIPT = {"id", "message-id", "message_id", "success"}
 """One of these is in the JSON of a push service that took a message and says so under 200."""
+_NO_SUCCESS = (False, None, "", "0", "false", "False")
 _FAILED = ("error", "fail", "failed", "failure")
-_ERRNO_OUR_KEY = (108, 109)
+_NO_ENDPOINT = re.compile(r"invalid (?:push )?(?:subscription )?endpoint", re.IGNORECASE)
+"""Said under 403 as well, of one address: nothing is wrong with our key."""
+_BETWEEN = re.compile(r"default backend|no route|upstream", re.IGNORECASE)
+"""How what stands before a push service says that it does not find it."""
+_ERRNO_OUR_KEY = (109,)
 _ERRNO_TOO_LARGE = (104,)
+_ERRNO_REQUEST = (101, 108, *range(110, 115))
 _ERRNO_DOWN = (201, 202)
-"""Of Mozilla's errors: https://autopush.readthedocs.io, HTTP API, error codes."""
+"""Of Mozilla's errors: https://autopush.readthedocs.io, HTTP API, error codes. Those of the request speak of keys and
+headers too, but of the message's and the subscription's."""
 
 
 def judge_webpush(reply: Reply) -> Verdict:
@@ -42,13 +49,19 @@ def judge_webpush(reply: Reply) -> Verdict:
         # 406 is Microsoft's word for too many.
         return Deferred(reply.retry_after, code, said)
     if reply.status in (401, 402, 403) and not _is_strangers_page(reply, said):
-        return Deferred(reply.retry_after, code, said) if _TOO_MANY.search(said) else _our_key(code, said)
+        return _judge_forbidden(reply, code, said)
     if not 400 <= reply.status <= 499 or reply.status in (401, 402, 403, 407, 408, 421, 425):
         # No redirect is followed, and whatever is down will come back: the subscription stays.
         return _down(reply, code, said)
     if reply.status == 413:
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=said)
     return _judge_refusal(reply, code, said)
+
+
+def _judge_forbidden(reply: Reply, code: str, said: str) -> Verdict:
+    if _TOO_MANY.search(said):
+        return Deferred(reply.retry_after, code, said)
+    return Rejected(code=code, error=said) if _NO_ENDPOINT.search(said) else _our_key(code, said)
 
 
 def _judge_success(reply: Reply) -> Verdict:
@@ -69,11 +82,11 @@ def _contradicts_itself(reply: Reply) -> bool:
     if not fields:
         return reply.status == 200 and bool(reply.text)
     code = fields.get("code")
-    failed = fields.get("success") is False or (isinstance(code, int) and code >= 400)
+    failed = fields.get("success", True) in _NO_SUCCESS or (isinstance(code, int) and code >= 400)
     failed = failed or text_of(fields.get("status")).lower() in _FAILED
     if reply.status == 200 and not fields.keys() & _RECEIPT:
         return True
-    return failed or any(fields.get(name) for name in ("errno", "error", "reason"))
+    return failed or any(fields.get(name) for name in ("errno", "error", "errors", "reason", "failure"))
 
 
 def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
@@ -84,6 +97,8 @@ def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
         return _judge_gone(reply, code, said)
     if errno in _ERRNO_DOWN:
         return _down(reply, code, said)
+    if errno in _ERRNO_REQUEST:
+        return Rejected(code=code, error=said)
     if errno in _ERRNO_TOO_LARGE or _TOO_LARGE.search(said):
         return Rejected(JobReason.PAYLOAD_TOO_LARGE, code=code, error=said)
     if _OUR_KEY.search(said):
@@ -98,7 +113,7 @@ def _judge_refusal(reply: Reply, code: str, said: str) -> Verdict:
 
 
 def _judge_gone(reply: Reply, code: str, said: str) -> Verdict:
-    if reply.status == 404 and _is_strangers_page(reply, said):
+    if reply.status == 404 and (_is_strangers_page(reply, said) or _BETWEEN.search(said)):
         # Somebody in between, who knows no subscriptions.
         return _down(reply, code, said)
     return Rejected(target_dead=True, code=code, error=said)

@@ -13,6 +13,7 @@ from shared.verdict import Deferred, NoVerdict, Rejected
 
 NGINX = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center><hr>nginx</body></html>"
 GOOGLES = "<HTML>\n<HEAD>\n<TITLE>{0}</TITLE>\n</HEAD>\n<BODY>\n<H1>{0}</H1>\n<H2>Error {1}</H2>\n</BODY>\n</HTML>"
+GOOGLES_OTHER = "<!DOCTYPE html>\n<html lang=en>\n  <title>Error {0} ({1})!!1</title>\n  <p><b>{0}.</b>"
 GOOGLE = "<!DOCTYPE html><html lang=en><title>Error 404 (Not Found)!!1</title>"
 
 
@@ -94,6 +95,43 @@ def word(status: int | None, body: str = "", **headers: str) -> str:
         (400, mozilla(400, 110, "invalid crypto keys"), {}, "bad-payload"),
         (400, mozilla(400, 111, "missing TTL"), {}, "bad-payload"),
         (400, mozilla(400, 109, "bad"), {}, "tenant-config"),
+        (400, mozilla(400, 108, "no such router"), {}, "bad-payload"),
+        (400, mozilla(400, 110, "no dh in the Crypto-Key header of aes128gcm"), {}, "bad-payload"),
+        (400, mozilla(400, 113, "topic too long"), {}, "bad-payload"),
+        (401, mozilla(401, 109, "public key mismatch"), {}, "tenant-config"),
+        (410, mozilla(410, 999, "gone"), {}, "dead-token"),
+        (429, mozilla(429, 201), {"retry_after": "117"}, "backoff"),
+        (502, mozilla(502, 901, "our bridge was refused"), {}, "outage"),
+        (503, "no connection to upstream", {}, "backoff"),
+        (404, "default backend - 404", {}, "outage"),
+        (404, '{"message": "no Route for this path"}', {}, "outage"),
+        (404, "a subscription's endpoint should be in the URL", {}, "dead-token"),
+        (403, "invalid push subscription endpoint", {}, "bad-payload"),
+        (403, "sender is not authenticated", {}, "tenant-config"),
+        (403, "claim aud must have the origin", {}, "tenant-config"),
+        (403, GOOGLES_OTHER.format(403, "Forbidden"), {}, "tenant-config"),
+        (400, GOOGLES_OTHER.format(400, "Bad Request"), {}, "bad-payload"),
+        (500, GOOGLES_OTHER.format(500, "Server Error"), {}, "outage"),
+        (400, GOOGLES.format("MessageTooBig", 400), {}, "bad-payload"),
+        (403, GOOGLES.format("MismatchSenderId", 403), {}, "tenant-config"),
+        (200, '{"success": 0, "failure": 1, "results": [{"error": "NotRegistered"}]}', {}, "outage"),
+        (200, '{"success": 1, "failure": 0, "results": [{"message_id": "0:1"}]}', {}, "delivered"),
+        (200, '{"success": "false", "id": "1"}', {}, "outage"),
+        (200, '{"id": "1", "errors": ["expired"]}', {}, "outage"),
+        (400, apple("BadWebPushToken"), {}, "bad-payload"),
+        (400, apple("BadAuthorizationHeader"), {}, "tenant-config"),
+        (403, apple("VapidPkHashMismatch"), {}, "tenant-config"),
+        (503, apple("Shutdown"), {}, "backoff"),
+        (
+            400,
+            "",
+            {"X_WNS_Error_Description": "TTL and cache policy disagree", "X_WNS_Status": "dropped"},
+            "bad-payload",
+        ),
+        (401, "", {"X_WNS_Error_Description": "JWT failed: no such signature"}, "tenant-config"),
+        (404, "", {"X_WNS_Error_Description": "no such channel", "X_WNS_Status": "dropped"}, "dead-token"),
+        (410, "", {"X_WNS_Error_Description": "the channel is over", "X_WNS_Status": "dropped"}, "dead-token"),
+        (507, '{"code": 50701, "http": 507, "error": "no subscriber"}', {}, "outage"),
         (400, NGINX.format("400 Bad Request"), {}, "outage"),
         (400, "the payload is too large", {}, "bad-payload"),
         (406, "", {"retry_after": "900"}, "backoff"),
