@@ -94,7 +94,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bmessage (rate|count)|\bthrottl|\bunusual (sending|rate|amount)|\bmax (emails|defers) ",
         r"\bfrequen\w+ limit|\blimit\w* .{0,20}\bfrequen|\bper (hour|day|minute)\b.{0,30}\b(allowed|limit|exceed)",
         rf"\btoo (many|much) (\w+ )?{_SENT}\b(?! (in|on) (the|this|your|h))",
-        r"\btoo many \w+ (recipients|users|addresses)|\byou( have)? exceed",
+        r"\b(too many|more than \d+) \w+ (recipients|users|addresses)|\byou( have)? exceed",
         r"\bsending (is |was |has been )?(suspended|paused|disabled|blocked|stopped|denied)",
         r"\b(sending|account) .{0,20}(suspended|paused|disabled|blocked) for\b|\bsuspended for (this|your) account",
         r"\boutgoing (mail|e-?mail|messages?)\b.{0,60}\b(suspend|disab|block|not allow|exceed|limit)|\byour account",
@@ -224,6 +224,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"(empf(ä|ae)nger|benutzer|nutzer|adresse|postfach|konto) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert"
         r"|gel(ö|oe)scht)",
         r"existiert nicht|nicht (gefunden|vorhanden|bekannt|mehr g(ü|ue)ltig)|no existe|n[aã]o existe|non esiste",
+        r"\b(no|n[aã]o) (encontrad|registrad|cadastrad)[oa]|\bnon trovat[oa]",
         r"in(es|ex)istente",
         r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}(descon"
         r"|scono|inv[aá]lid)",
@@ -249,48 +250,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bunavail?able (mail|user|recipient|address)",
     ),
 }  # fmt: skip
-_DOUBTS: dict[Topic, tuple[str, ...]] = {
-    Topic.RESTRICTED: (
-        r"\bcountr(y|ies)\b|\boutside\b|\bmail from\b|\breception\b|\bto accept\b|\bapproved\b|\bcall(back|out)\b",
-    ),
-    Topic.SENDER: (
-        r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has|can))",
-        r"\b(message|mail|e-?mail) sending\b",
-        r"\b(sending|mail-?from|reply-?to|bounce|return) (\w+ )?(account|user|mail ?box|address)\b",
-        r"\boriginat|\bof yours\b",
-        r"(?<!\bal )(?<!\bao )\b(mittente|remitente|remetente)|(?<!à l')(?<!a l')\bexp[eé]diteur",
-        r"(?<!an den )\babsender|\bnadawc[ay]|(?<!aan )(?<!naar )\bafzender",
-        r"\bgönderen|\bodes[ií]latel|\bfeladó|\bexpeditor|\bavs(e|ä)nd(er|are)\b|\blähettäj",
-        r"отправител|відправник|发件人|寄件人|發件人|送信(者|元)|差出人|발신|보낸|보내는",
-    ),
-    Topic.LOGIN: (
-        r"\bauth\b|\bsasl\b|\blogged in\b|\bapi\b|\bto this relay\b|\bto relay\b|\brelaying\b|\bsmtp (user|account)\b",
-        r"\byou are not\b",
-    ),
-    Topic.QUOTA: (
-        r"\byour (\w+ ){0,2}(account|user|mail ?box|contract|tenant|subscription)\b",
-        r"\b(client|tenant|trial|billing)\b.{0,10}\b(account|user|customer|expired)\b",
-        r"\b(outgoing|outbound|abus\w+|harvest\w*|dictionary attack|subscription|contract|invoice|payment|unpaid)\b",
-    ),
-    Topic.ADDRESS: (
-        r"\b(address|host|domain)\W+~ip|\bip (address|unknown)\b",
-    ),
-    Topic.LATER: (
-        r"\bplease retry\b|\bright now\b|\blookup fail|\bin (the )?cache\b|\bbackend\b|\bcurrently\b",
-        r"\b(tomorrow|at present|for now|until|quota|space|storage|full)\b|\brewrite\b|\bmap \w+ not found",
-        r"\b(table|database|map) (is |was |has )?(not|does not|missing|unavailable)\b",
-        r"\b(internal|local|directory|database|ldap|lookup|temporary|server)( \w+)? (error|failure|fail\w*)\b",
-    ),
-    Topic.FORM: (
-        r"\battachment\b(?!s).{0,30}\b(not|invalid|unknown)\b|\b(attachment|file) (name|file|not)\b",
-        r"\b(in|recipient|address|from|to|cc) (\w+ )?headers?\b|\b(message|mail) (body|text)\b|\blinks? to\b",
-        r"\bin (the |your )?(message|body|text)\b|\b(message|mail) contains (an? )?(invalid|unknown|bad)\b",
-        r"\bchar(acter )?set\b|\bcharacters?\b|\bsmtputf8\b",
-    ),
-}  # fmt: skip
-"""What may be unknown, invalid or closed without being the recipient; asked before an address is declared dead."""
 _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
-_COMPILED_DOUBTS = {topic: re.compile("|".join(phrases)) for topic, phrases in _DOUBTS.items()}
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _URL = re.compile(r"\bhttps?:[^\s<>()\[\]]*", re.IGNORECASE)
@@ -302,23 +262,17 @@ LONGEST_READ = 1000
 
 def topic_of(text: str) -> Topic | None:
     """What ``text``, the words of a refusal, speaks of; None when they say nothing that is known."""
-    text = text[:LONGEST_READ]
-    words = _words(text)
+    words = plain_words(text)
     for topic, pattern in _COMPILED.items():
         if pattern.search(words):
             return topic
-        if topic is Topic.ADDRESS and any(_LINK_ABOUT_US.search(link) for link in _URL.findall(text)):
+        if topic is Topic.ADDRESS and any(_LINK_ABOUT_US.search(link) for link in _URL.findall(text[:LONGEST_READ])):
             return topic
     return None
 
 
-def doubt_of(text: str) -> Topic | None:
-    """What else than the recipient ``text`` may speak of, though it sounds like a dead address."""
-    words = _words(text[:LONGEST_READ])
-    return next((topic for topic, pattern in _COMPILED_DOUBTS.items() if pattern.search(words)), None)
-
-
-def _words(text: str) -> str:
-    """The words as the phrases expect them; addresses and links are taken out: their letters are nobody's words."""
+def plain_words(text: str) -> str:
+    """The words as phrases expect them; addresses and links are taken out: their letters are nobody's words."""
+    text = text[:LONGEST_READ]
     words = _NETWORK_ADDRESS.sub("~ip", _MAILBOX.sub("~", _URL.sub(" ", text)))
     return " ".join(_CAMEL.sub(" ", words).lower().replace("’", "'").replace("n't", " not").split())

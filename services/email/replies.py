@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from services.email.phrases import Topic, doubt_of, topic_of
+from services.email.doubts import doubt_of
+from services.email.phrases import Topic, topic_of
 from shared.job import JobReason
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 

@@ -1,0 +1,64 @@
+"""What may be unknown, invalid or closed without being the recipient: words that stand beside those of a dead address.
+
+Asked before an address is declared dead, and only then: alone they say too little. A server writes "user unknown" of
+the login, "account disabled" of the customer it bills, "address does not exist" of the sender it called back.
+"""
+
+import re
+
+from services.email.phrases import Topic, plain_words
+
+# Regular expressions as in the table of phrases.
+_PHRASES: dict[Topic, tuple[str, ...]] = {
+    Topic.RESTRICTED: (
+        r"\bcountr(y|ies)\b|\boutside\b|\bmail from\b|\breception\b|\bto accept\b|\bapproved\b|\bcall(back|out)\b",
+    ),
+    Topic.SENDER: (
+        r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has|can))",
+        r"\b(message|mail|e-?mail) sending\b",
+        r"\b(sending|mail-?from|reply-?to|bounce|return) (\w+ )?(account|user|mail ?box|address)\b",
+        r"\boriginat|\bof yours\b",
+        r"(?<!\bal )(?<!\bao )\b(mittente|remitente|remetente)|(?<!à l')(?<!a l')\bexp[eé]diteur",
+        r"(?<!an den )\babsender|\bnadawc[ay]|(?<!aan )(?<!naar )\bafzender",
+        r"\bgönderen|\bodes[ií]latel|\bfeladó|\bexpeditor|\bavs(e|ä)nd(er|are)\b|\blähettäj",
+        r"отправител|відправник|发件人|寄件人|發件人|送信(者|元)|差出人|발신|보낸|보내는",
+    ),
+    Topic.LOGIN: (
+        r"\bauth\b|\bsasl\b|\blogged in\b|\bapi\b|\bto this relay\b|\bto relay\b|\brelaying\b|\bsmtp (user|account)\b",
+        r"\byou are not\b",
+    ),
+    Topic.QUOTA: (
+        r"\byour (\w+ ){0,2}(account|user|mail ?box|contract|tenant|subscription)\b",
+        r"\bvotre (compte|domaine|serveur)|\bihre?[mns]? (konto|benutzer|account|domain|server)"
+        r"|\b(su|tu|sua|seu|tua|tuo|vostr[oa]) (cuenta|conta|account|dominio|servidor)|\buw (account|domein)"
+        r"|\bваш\w* (уч[её]тн|аккаунт|домен|сервер|ящик)",  # noqa: RUF001 - it is Russian
+        r"[您你]的 ?(帐|账|域名|服务器|ip|邮箱|地址)",
+        r"\b(client|tenant|trial|billing)\b.{0,10}\b(account|user|customer|expired)\b",
+        r"\b(outgoing|outbound|abus\w+|harvest\w*|dictionary attack|subscription|contract|invoice|payment|unpaid)\b",
+    ),
+    Topic.ADDRESS: (
+        r"\b(address|host|domain)\W+~ip|\bip (address|unknown)\b",
+        r"\b(adresse|direcci[oó]n|endere[cç]o|indirizzo|adres) ip\b|\bip[ -]?(adresse?|adres|адрес)",
+        r"\bip ?(地址|アドレス)",
+    ),
+    Topic.LATER: (
+        r"\bplease retry\b|\bright now\b|\blookup fail|\bin (the )?cache\b|\bbackend\b",
+        r"\bcurrently (closed|disabled|inactive)\b",
+        r"\b(tomorrow|at present|for now|until|quota|space|storage|full)\b|\brewrite\b|\bmap \w+ not found",
+        r"\b(table|database|map) (is |was |has )?(not|does not|missing|unavailable)\b",
+        r"\b(internal|local|directory|database|ldap|lookup|temporary|server)( \w+)? (error|failure|fail\w*)\b",
+    ),
+    Topic.FORM: (
+        r"\battachment\b(?!s).{0,30}\b(not|invalid|unknown)\b|\b(attachment|file) (name|file|not)\b",
+        r"\b(in|recipient|address|from|to|cc) (\w+ )?headers?\b|\b(message|mail) (body|text)\b|\blinks? to\b",
+        r"\bin (the |your )?(message|body|text)\b|\b(message|mail) contains (an? )?(invalid|unknown|bad)\b",
+        r"\bchar(acter )?set\b|\bcharacters?\b|\bsmtputf8\b",
+    ),
+}  # fmt: skip
+_COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
+
+
+def doubt_of(text: str) -> Topic | None:
+    """What else than the recipient ``text`` may speak of, though it sounds like a dead address."""
+    words = plain_words(text)
+    return next((topic for topic, pattern in _COMPILED.items() if pattern.search(words)), None)
