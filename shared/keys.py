@@ -21,7 +21,7 @@ class Permission(StrEnum):
     EVENTS_WRITE = "events:write"
     """Post and cancel events, and retry failed jobs."""
     EVENTS_READ = "events:read"
-    """Read and list events, jobs and attempts."""
+    """Read and list events, jobs and attempts, and the feed of changes."""
     METRICS_READ = "metrics:read"
     """Read the scope's counts."""
     RECIPIENTS_READ = "recipients:read"
@@ -42,6 +42,7 @@ OPERATIONS: dict[str, Permission] = {
     "list_events": Permission.EVENTS_READ,
     "list_jobs": Permission.EVENTS_READ,
     "list_failed_jobs": Permission.EVENTS_READ,
+    "list_changes": Permission.EVENTS_READ,
     "retry_job": Permission.EVENTS_WRITE,
     "retry_failed_jobs": Permission.EVENTS_WRITE,
     "get_metrics": Permission.METRICS_READ,

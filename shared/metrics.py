@@ -67,7 +67,7 @@ attempts = Counter(
 )
 targets_removed = Counter(
     "waybill_push_targets_removed",
-    "Push targets that are no more; why is dead (its push service said so), too_many or asked.",
+    "Push targets that are no more; why is dead (its push service said so), too_many, moved or asked.",
     ["why"],
     registry=REGISTRY,
 )

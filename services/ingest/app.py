@@ -10,12 +10,14 @@ from litestar.types import ControllerRouterHandler
 from services.ingest.accept import Acceptor
 from services.ingest.announcer import Announcer
 from services.ingest.cancel import cancel_routes
+from services.ingest.changes import change_routes
 from services.ingest.events import event_routes
 from services.ingest.expirer import Expirer
 from services.ingest.gauges import Gauges
 from services.ingest.listing import Lister
 from services.ingest.lists import list_routes
 from services.ingest.metrics import metrics_route
+from services.ingest.numberer import Numberer
 from services.ingest.promoter import Promoter
 from services.ingest.purger import Purger
 from services.ingest.reading import Reader
@@ -61,6 +63,7 @@ def build(
             *event_routes(tenants, acceptor, reader),
             *cancel_routes(database, within),
             *list_routes(Lister(database, within)),
+            *change_routes(database, within),
             *retry_routes(Replayer(database, tenants, within), bus),
             metrics_route(reader),
             *target_routes(database, settings.rules, within),
@@ -76,6 +79,7 @@ def build(
         Part("announcer", lambda _stop: announcer.run(served)),
         Part("promoter", Promoter(database, announcer).run),
         Part("republisher", republisher.run),
+        Part("numberer", Numberer(database).run),
         Part("expirer", Expirer(database, settings.sweep_every).run),
         Part("purger", Purger(database, settings.purge_every, settings.keep_content, settings.keep_events).run),
         Part("gauges", Gauges(database).run),

@@ -11,6 +11,7 @@ from shared.errors import StoreUnavailable
 from shared.lifecycle import stopped_within
 from shared.logs import get_logger
 from shared.metrics import purged_rows
+from shared.store.change_feed import purge_changes
 from shared.store.database import Database, HotConnection
 from shared.store.purge import BEFORE_EVERY_EVENT, BEFORE_EVERY_JOB, P, Portion, purge_content, purge_events
 
@@ -20,6 +21,9 @@ PORTION = 5000
 """Jobs that one transaction looks at."""
 JOBS_PER_EVENT = 2
 """Or more; one transaction looks at as many events as should have a portion of jobs."""
+CHANGES_PER_FEED = 500
+FEEDS = 20
+"""One transaction looks at as many rows of as many feeds of changes."""
 MOST_PORTIONS = 500
 """Of one walk in one sweep; the next sweep goes on from there."""
 BREATH_SECONDS = 0.1
@@ -71,6 +75,8 @@ class Purger:
     ) -> None:
         """``keep_content``: of content and attempts, from a job's end; ``keep_events``: of everything else."""
         self._every = every
+        self._database = database
+        self._keep_events = keep_events
         self._content = Walk(database, purge_content, BEFORE_EVERY_JOB, keep_content, portion)
         self._events = Walk(database, purge_events, BEFORE_EVERY_EVENT, keep_events, portion // JOBS_PER_EVENT)
 
@@ -88,4 +94,16 @@ class Purger:
 
     async def sweep(self, stop: asyncio.Event) -> Counter[str]:
         """The rows deleted, by table. Raises StoreUnavailable."""
-        return await self._content.go_on(stop) + await self._events.go_on(stop)
+        # Changes before the events that they are about.
+        return await self._content.go_on(stop) + await self._purge_changes(stop) + await self._events.go_on(stop)
+
+    async def _purge_changes(self, stop: asyncio.Event) -> Counter[str]:
+        gone = Counter[str]()
+        for _ in range(MOST_PORTIONS):
+            async with self._database.hot() as pg:
+                count = await purge_changes(pg, self._keep_events, FEEDS, CHANGES_PER_FEED)
+            gone["changes"] += count
+            purged_rows.labels("changes").inc(count)
+            if not count or await stopped_within(stop, BREATH_SECONDS):
+                break
+        return gone

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.change import TargetEnd
 from shared.ids import ScopeId
+from shared.store.changes import tell_targets
 from shared.store.database import HotConnection
 from shared.subscription import SubscriptionKeys
 
@@ -41,10 +43,14 @@ class StoredTarget:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A target that is registered now, and the ids of those that had to go because there were too many."""
+    """A target that is registered now, and the ids of those that had to go because there were too many.
+
+    ``moved``: until now it was another recipient's.
+    """
 
     target: StoredTarget
     dropped: tuple[int, ...]
+    moved: bool = False
 
 
 def hash_token(token: str) -> bytes:
@@ -59,6 +65,23 @@ def public_id(kind: Kind, token: str) -> str:
 
 # One registration of a recipient at a time: two that count the others at once would both find room.
 LOCK_RECIPIENT = text("SELECT pg_advisory_xact_lock(hashtextextended(:recipient_id, :scope_id))")
+
+# And one registration of a token: of two recipients that register a new one at once, the second takes it from the
+# first, and must see it. Whoever has this lock waits for no other: it is taken after the recipient's.
+LOCK_TOKEN = text("SELECT pg_advisory_xact_lock(:scope_id, hashtext(encode(:token_hash, 'hex')))")
+
+TELL_IF_MOVING = text(f"""
+WITH moving AS (
+  SELECT scope_id, recipient_id, kind, token, platform, app
+  FROM push_targets
+  WHERE scope_id = :scope_id AND kind = :kind AND token_hash = :token_hash AND recipient_id <> :recipient_id
+  FOR UPDATE
+),
+told AS ({tell_targets("moving", TargetEnd.MOVED)}
+)
+SELECT count(*)
+FROM moving
+""")
 
 # clock_timestamp(): now() may be long before the lock was had, and a dead target is forgotten by this instant.
 REGISTER = text("""
@@ -78,15 +101,21 @@ RETURNING target_id, recipient_id, kind, token, platform, app, registered_at, la
 
 # SKIP LOCKED: a target on its way to another recipient is none of this one's soon, and waiting for it could be mutual.
 DROP_BEYOND = text(f"""
-DELETE FROM push_targets
-WHERE target_id IN (
-  SELECT target_id
-  FROM push_targets
-  WHERE scope_id = :scope_id AND recipient_id = :recipient_id
-  ORDER BY target_id = :kept DESC, greatest(registered_at, last_used_at) DESC, target_id DESC
-  OFFSET {MOST_TARGETS}
-  FOR UPDATE SKIP LOCKED)
-RETURNING target_id
+WITH dropped AS (
+  DELETE FROM push_targets
+  WHERE target_id IN (
+    SELECT target_id
+    FROM push_targets
+    WHERE scope_id = :scope_id AND recipient_id = :recipient_id
+    ORDER BY target_id = :kept DESC, greatest(registered_at, last_used_at) DESC, target_id DESC
+    OFFSET {MOST_TARGETS}
+    FOR UPDATE SKIP LOCKED)
+  RETURNING target_id, scope_id, recipient_id, kind, token, platform, app
+),
+told AS ({tell_targets("dropped", TargetEnd.TOO_MANY)}
+)
+SELECT target_id
+FROM dropped
 """)
 
 
@@ -105,12 +134,15 @@ async def register(
     The ``token`` of a Web Push subscription is its endpoint, and it has ``keys``.
     """
     whose = {"scope_id": scope_id, "recipient_id": recipient_id}
-    await connection.execute(LOCK_RECIPIENT, whose)
     what = {"kind": kind, "token": token, "token_hash": hash_token(token), "platform": platform, "app": app}
     what |= {"p256dh": None if keys is None else keys.p256dh, "auth": None if keys is None else keys.auth}
+    which = whose | {"kind": kind, "token_hash": what["token_hash"]}
+    await connection.execute(LOCK_RECIPIENT, whose)
+    await connection.execute(LOCK_TOKEN, {"scope_id": scope_id, "token_hash": what["token_hash"]})
+    moved = (await connection.execute(TELL_IF_MOVING, which)).scalar_one() > 0
     target = _target((await connection.execute(REGISTER, whose | what)).one())
     dropped = (await connection.execute(DROP_BEYOND, whose | {"kept": target.target_id})).scalars()
-    return Registered(target, tuple(dropped))
+    return Registered(target, tuple(dropped), moved)
 
 
 LIST = text("""
@@ -127,9 +159,16 @@ async def list_targets(connection: AsyncConnection, scope_id: ScopeId, recipient
     return [_target(row) for row in rows]
 
 
-REMOVE = text("""
-DELETE FROM push_targets
-WHERE scope_id = :scope_id AND recipient_id = :recipient_id AND kind = :kind AND token_hash = :token_hash
+REMOVE = text(f"""
+WITH removed AS (
+  DELETE FROM push_targets
+  WHERE scope_id = :scope_id AND recipient_id = :recipient_id AND kind = :kind AND token_hash = :token_hash
+  RETURNING scope_id, recipient_id, kind, token, platform, app
+),
+told AS ({tell_targets("removed", TargetEnd.ASKED)}
+)
+SELECT count(*)
+FROM removed
 """)
 
 
@@ -138,7 +177,7 @@ async def remove_target(
 ) -> bool:
     """Whether the recipient had this target until now."""
     row = {"scope_id": scope_id, "recipient_id": recipient_id, "kind": kind, "token_hash": hash_token(token)}
-    return (await connection.execute(REMOVE, row)).rowcount > 0
+    return bool((await connection.execute(REMOVE, row)).scalar_one())
 
 
 NOTE_USED = """

@@ -81,6 +81,11 @@ PROBLEM_CODES: dict[str, ProblemCode] = {
         "What the job was to send is not there",
         "Its content was purged, or it failed at routing and still cannot be rendered. `detail` says which.",
     ),
+    "changes_gone": ProblemCode(
+        410,
+        "These changes are purged",
+        "You were away for longer than changes are kept. `detail` has the oldest `seq` there is; go on from there.",
+    ),
     "body_too_large": ProblemCode(413, "The body is too large", "`detail` says how large it may be."),
     "unsupported_media_type": ProblemCode(
         415, "The body must be JSON", "Send `Content-Type: application/json`, in UTF-8 and not compressed."
@@ -129,6 +134,7 @@ FIELD_CODES: dict[str, str] = {
     "too_far_ahead": "The instant is more than 365 days ahead.",
     "expires_too_early": "The event or job would expire before it could be sent.",
     "until": "This is neither an instant of RFC 3339 with an offset nor a duration such as 2h.",
+    "too_old": "What was at this place is purged.",
     "no_other_address": "The recipient has no other address than the one that the job has.",
 }
 """The ``code`` of one mistake in ``errors``, and what it means."""

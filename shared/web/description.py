@@ -76,13 +76,19 @@ def takes_json(shape: type[msgspec.Struct], *more_codes: str, required: bool = T
 
 def takes_page(filters: Sequence[Filter] = ()) -> type[Operation]:
     """The description of an operation that gives a page of a list with ``filters``."""
-    limit = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=LARGEST_LIMIT, default=DEFAULT_LIMIT)
     text = Schema(type=OpenAPIType.STRING)
     return takes_parameters(
         filters,
-        Parameter("limit", "query", schema=limit, description="How many at most."),
+        _limit(),
         Parameter("cursor", "query", schema=text, description="next_cursor of the page before, with the same filters."),
     )
+
+
+def takes_place() -> type[Operation]:
+    """The description of an operation that gives a page of a feed."""
+    number = Schema(type=OpenAPIType.INTEGER, minimum=0)
+    told = "seq of the last change you have; 0 or left out: from the beginning, left out also if that is purged."
+    return takes_parameters((), Parameter("after", "query", schema=number, description=told), _limit())
 
 
 def takes_parameters(filters: Sequence[Filter], *more: Parameter) -> type[Operation]:
@@ -97,6 +103,11 @@ def takes_parameters(filters: Sequence[Filter], *more: Parameter) -> type[Operat
             self.parameters = [*parameters, *more]
 
     return TakesParameters
+
+
+def _limit() -> Parameter:
+    schema = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=LARGEST_LIMIT, default=DEFAULT_LIMIT)
+    return Parameter("limit", "query", schema=schema, description="How many at most.")
 
 
 def _schema_of(one: Filter) -> Schema:

@@ -29,6 +29,7 @@ LARGEST_LIMIT = 200
 LONGEST_TEXT = 255
 LONGEST_CURSOR = 400
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_PLACE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _TAG_BYTES = 8
 
 
@@ -125,6 +126,25 @@ def read_parameters(query_string: bytes, filters: Sequence[Filter]) -> Mapping[s
     if errors:
         raise validation_failed(errors)
     return values
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page of a feed: at most ``limit`` entries behind the number ``after`` (None: from the oldest on)."""
+
+    limit: int
+    after: int | None
+
+
+def read_place(query_string: bytes) -> Place:
+    """The page of a feed that ``query_string`` asks for; Problem 422 with every mistake in it."""
+    texts, errors = _read_texts(query_string, ["after", "limit"])
+    limit, after = _read_limit(texts.get("limit"), errors), texts.get("after")
+    if after is not None and _PLACE.fullmatch(after) is None:
+        errors.append(FieldError("/after", "invalid", "must be the seq of a change, a whole number, or 0"))
+    if errors:
+        raise validation_failed(errors)
+    return Place(limit, None if after is None else int(after))
 
 
 def _read_texts(query_string: bytes, names: Sequence[str]) -> tuple[dict[str, str], list[FieldError]]:

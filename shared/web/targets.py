@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared import metrics
+from shared.change import TargetEnd
 from shared.endpoint import EndpointRules
 from shared.errors import FieldError
 from shared.ids import ScopeId
@@ -127,8 +128,11 @@ async def put_target(
         connection, scope_id, recipient_id, target.kind, target.token, target.platform, target.app, target.keys
     )
     if registered.dropped:
-        metrics.targets_removed.labels("too_many").inc(len(registered.dropped))
+        metrics.targets_removed.labels(TargetEnd.TOO_MANY).inc(len(registered.dropped))
         log.info("push.targets_dropped", count=len(registered.dropped), target_ids=list(registered.dropped))
+    if registered.moved:
+        metrics.targets_removed.labels(TargetEnd.MOVED).inc()
+        log.info("push.target_moved", target_id=registered.target.target_id)
     return registered.target
 
 
@@ -138,7 +142,7 @@ async def forget_target(
     """Whether the recipient had this target until now."""
     removed = await remove_target(connection, scope_id, recipient_id, kind, token)
     if removed:
-        metrics.targets_removed.labels("asked").inc()
+        metrics.targets_removed.labels(TargetEnd.ASKED).inc()
         log.info("push.target_removed", kind=kind)
     return removed
 

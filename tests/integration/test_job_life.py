@@ -34,6 +34,7 @@ from shared.store.routing import End, finish_if_queued
 from shared.store.settle import AttemptRow, settle_if_claimed
 from shared.verdict import VERDICT_WORDS, Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.factories import accept_events, create_jobs, new_event, new_job
+from tests.fakes.changes import change_mistakes
 from tests.fakes.ledger import ledger_mistakes
 
 LIMIT = 2
@@ -360,7 +361,7 @@ class JobLife(RuleBasedStateMachine):
 
 
 def live(database_url: str) -> list[tuple[object, ...]]:
-    """Many lives, on a loop of their own; what is wrong with the ledger after them."""
+    """Many lives, on a loop of their own; what is wrong with the ledger and the feed of changes after them."""
     loop = uvloop.new_event_loop()
     database = Database(database_url, pool_size=2)
     machine = type("JobLifeHere", (JobLife,), {"loop": loop, "database": database})
@@ -374,7 +375,8 @@ def live(database_url: str) -> list[tuple[object, ...]]:
     )
     try:
         run_state_machine_as_test(machine, settings=bounds)
-        return loop.run_until_complete(ledger_mistakes(database))
+        mistakes = (ledger_mistakes(database), change_mistakes(database))
+        return [one for some in mistakes for one in loop.run_until_complete(some)]
     finally:
         loop.run_until_complete(database.close())
         loop.close()
