@@ -20,7 +20,7 @@ _BOUNCED = re.compile(
     r"|delivery (to .* )?(has )?fail|(could|can|was) ?n.t be (delivered|sent)|could not send|bounce|unzustellbar"
     r"|non remis|[eé]chec|non recapitat|mancat[ao] consegna|devuelt|no se (pudo|puede|ha podido) entreg"
     r"|fall[oa] (en|na|de) "
-    r"|onbestelbaar|unknown (user|recipient)|user unknown|mailbox (full|unavailable)|rejected (mail|message)"
+    r"|onbestelbaar|unknown (user|recipient)|user unknown|mailbox (is )?(full|unavailable)|rejected (mail|message)"
     r"|mail.* rejected"
     r"|не доставлен|недостав|退信|无法投递|配信|エラー|nicht zugestellt|fehlgeschlagen|zustellung|delivery notification"
     r"|warning: (could not|message)|delayed|message error|niedoręcz|niedost",
@@ -38,17 +38,19 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _CHALLENGE = re.compile(
-    r"(confirm|verify|authenticate|approve|release) (your|this|that|the) (e-?mail|message|address|sender|mail"
-    r"|delivery|you)"
+    r"(confirm|verify|authenticate|approve|release) (your|this|that|the) (e-?mail(?! address)|message|sender|mail\b"
+    r"|delivery|you)|(confirm|verify) your (e-?mail )?address"
     r"|spam ?arrest|boxbe|challenge[-/ ]response|tmda|click (here|the link|below).{0,60}(deliver|confirm|approve"
     r"|verify)"
-    r"|please (confirm|verify)|sender verification|(awaits|waiting for|held for) (moderator|approval|confirmation)"
+    r"|please (confirm|verify) (that|you|by)|sender verification"
+    r"|(awaits|waiting for|held for) (moderator|approval|confirmation)"
     r"|(not|is ?n.t) (yet )?(on|in) (my|his|her|their|the list of) (approved|allowed|known|white) ?-?(senders?|list)"
     r"|to (release|deliver) (it|your (e-?mail|message|mail)),? (please )?(reply|click|visit|follow|answer)",
     re.IGNORECASE,
 )
 _ARRIVED = re.compile(
-    r"success\w* (mail )?(delivery|delivered|relay|sent)|(was|been|were) (successfully )?(delivered|relayed)\b"
+    r"success\w* (mail )?(delivery|delivered|relay|sent)|(was|(?<!not )(?<!yet )been|were) (successfully )?"
+    r"(delivered|relayed)\b"
     r"|delivery (receipt|confirmation|complete)|(relayed|expanded):|delivery to .{0,80} is complete|return receipt"
     r"|message (was )?(read|displayed|opened)|delivered:",
     re.IGNORECASE,
@@ -57,7 +59,7 @@ _WAITS = re.compile(
     r"warning message only|do(es)? not need to (resend|do anything)|(still|will) (be )?(try|retr|attempt"
     r"|queue)\w*( to| for| being|$|[ .])"
     r"|(will|we.ll) (keep|continue|retry|try)|has been delayed|delivery (is|was|has been)? ?delayed|is delayed"
-    r"|not (yet )?been delivered"
+    r"|not yet been delivered"
     r"|could not (be )?(send|sent|deliver\w*) (message )?for (the )?(past|last)|no action is required|delayed \("
     r"|\(delay\)"
     r"|warning: (could not send|message .{0,80} delayed)|delivery attempts will continue|\(verz(ö|oe)gert\)"
@@ -71,6 +73,11 @@ _GIVEN_UP = re.compile(
     r"|will not be (re)?tried",
     re.IGNORECASE,
 )
+_NOT_THERE = re.compile(
+    r"unable to deliver|not able to deliver|not (be |been )?(received?|delivered)|fail(ed|ure)|intended recipient"
+    r"|(is|was|been|being) (returned|refused|rejected)",
+    re.IGNORECASE,
+)
 BEGINNING = 4_000
 
 
@@ -82,19 +89,20 @@ def is_from_a_system(mail: Part, text: str, *, brings_copy: bool) -> bool:
     if mail.header("x-failed-recipients"):
         return True
     subject, sender = mail.header("subject"), mail.header("from")
-    if _ANSWER.search(subject) or _answers_for_a_person(mail):
+    returns = brings_copy and _returns(text[:BEGINNING])
+    if _ANSWER.search(subject) and not (returns and _is_from_nobody(mail) and _DAEMON.search(sender)):
         return False
-    if not brings_copy and _goes_to_many(mail):
+    if _answers_for_a_person(mail) or (not brings_copy and _goes_to_many(mail)):
         return False
     if _SYSTEM.search(sender) is not None or not sender.strip(" <>"):
-        return _BOUNCED.search(subject) is not None or _tells_of_failure(text[:BEGINNING])
+        return returns or _BOUNCED.search(subject) is not None or _tells_of_failure(text[:BEGINNING])
     # Anybody may speak of what could not be delivered, parcels too: a stranger has to show more.
     nobody = _is_from_nobody(mail)
     if _BOUNCED.search(subject) is None or (mail.header("return-path") and not nobody):
         return False
     if not brings_copy:
         return nobody and quotes_a_reply(text[:BEGINNING])
-    return nobody or _GIVEN_UP.search(text[:BEGINNING]) is not None
+    return nobody or returns
 
 
 def says_it_arrived(subject: str, text: str) -> bool:
@@ -116,7 +124,15 @@ def says_it_waits(subject: str, text: str) -> bool:
 
 def asks_for_proof(subject: str, text: str) -> bool:
     """Whether it wants the sender to show that there is a person behind the mail."""
-    return _CHALLENGE.search(subject) is not None or _CHALLENGE.search(text[:BEGINNING]) is not None
+    beginning = text[:BEGINNING]
+    if quotes_a_reply(beginning) and (_BOUNCED.search(subject) or _GIVEN_UP.search(beginning)):
+        return False  # It is the refusal that asks.
+    return _CHALLENGE.search(subject) is not None or _CHALLENGE.search(beginning) is not None
+
+
+def _returns(text: str) -> bool:
+    """Whether ``text`` says that the mail which comes with it did not get there."""
+    return any(pattern.search(text) for pattern in (_GIVEN_UP, _NOT_THERE)) or quotes_a_reply(text)
 
 
 def _tells_of_failure(text: str) -> bool:

@@ -39,6 +39,7 @@ _NOBODY = re.compile(
 )
 _PARAGRAPH = re.compile(r"^<([^\s<>]{1,200}@[^\s<>]{1,200})>:[ \t]*$", re.MULTILINE)
 """How qmail and its kin begin what they say of one recipient."""
+_REWRITTEN = r"\((?:ultimately )?(?:generated|expanded) from:? <?([^\s<>()]{1,64}@[^\s<>()]{1,255})"
 _TO = re.compile(r"^To: *(.*(?:\n[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(
     r"this is a permanent error[^.]*\.|permanent (fatal )?errors?\b|message could not be delivered"
@@ -59,7 +60,10 @@ def read_plaintext(mail: Part, raw: bytes) -> list[Failure]:
     addresses = _whom(mail, raw, whole, told)
     if says_it_waits(subject, told):
         return [judge_failure(address, Fate.WAITS, None, subject) for address in addresses]
-    return [judge_failure(address, Fate.FAILED, None, _about(address, addresses, told)) for address in addresses]
+    return [
+        judge_failure(_written_to(address, told), Fate.FAILED, None, _about(address, addresses, told))
+        for address in addresses
+    ]
 
 
 def read_unmarked_dsn(mail: Part) -> list[Failure]:
@@ -120,10 +124,19 @@ def _whom(mail: Part, raw: bytes, whole: str, told: str) -> list[str]:
     if len(paragraphs := list(dict.fromkeys(_PARAGRAPH.findall(told)))) > 1:
         return paragraphs[:MOST_ADDRESSES]
     if both := [one for one in named if one.lower() in addressed]:
-        return both[:MOST_ADDRESSES]
-    if standing := [one for one in named if _stands_alone(one, told)]:
+        # Those that the returned mail does not name, and that are listed in the same way.
+        places = {_place(one, told) for one in both} - {None}
+        return [one for one in named if one in both or _place(one, told) in places][:MOST_ADDRESSES]
+    if standing := [one for one in named if _place(one, told) is not None]:
         return standing[:MOST_ADDRESSES]
     return _found_elsewhere(raw, ours) or (named if len(named) == 1 else list(addressed.values())[:1])
+
+
+def _written_to(address: str, told: str) -> str:
+    """The address that was written to, where ``address`` is what that was rewritten to."""
+    rewritten = rf"{re.escape(address)}(?:(?!\n[ \t]*\n)[\s\S]){{0,400}}?{_REWRITTEN}"
+    found = re.search(rewritten, told, re.IGNORECASE)
+    return found[1] if found else address
 
 
 def _addressed(mail: Part, whole: str) -> dict[str, str]:
@@ -134,16 +147,15 @@ def _addressed(mail: Part, whole: str) -> dict[str, str]:
     return {address.lower(): address for header in headers for address in find_addresses(header)}
 
 
-def _stands_alone(address: str, told: str) -> bool:
-    """Whether a line begins with it, as a list of those who failed does."""
-    return (
-        re.search(
-            rf"^[ \t<'\"*>-]{{0,80}}(?:to:|recipient:|rcpt to:)?[ \t<'\"]{{0,20}}{re.escape(address)}\W",
-            told + "\n",
-            re.MULTILINE | re.IGNORECASE,
-        )
-        is not None
+def _place(address: str, told: str) -> tuple[str, str] | None:
+    """What stands around ``address`` where a line begins with it, as a list of those who failed does; else None."""
+    found = re.search(
+        rf"^([ \t<'\"*>-]{{0,80}}(?:to:|recipient:|rcpt to:)?[ \t<'\"]{{0,20}}){re.escape(address)}"
+        rf"(?![\w-])([>'\"]?[ \t]{{0,20}}[:(.]?)",
+        told,
+        re.MULTILINE | re.IGNORECASE,
     )
+    return (found[1].lower(), found[2]) if found else None
 
 
 def _found_elsewhere(raw: bytes, ours: set[str]) -> list[str]:

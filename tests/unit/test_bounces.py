@@ -160,6 +160,37 @@ def test_each_paragraph_of_qmail_is_of_its_recipient_whoever_the_returned_mail_n
     assert classes(mail(f"{text}--- Below this line is a copy of the message.\n\n{COPY}")) == {SAM: LATER, PAT: GONE}
 
 
+def test_who_is_listed_like_the_one_that_the_returned_mail_names_failed_too() -> None:
+    text = f"These could not be reached:\n\n  {SAM}\n     mailbox full\n  {PAT}\n     no such user\n\n"
+    raw = mail(f"{text}Write to help@dest.example.\n\n----- Original message -----\n{COPY}")
+    assert classes(raw) == {SAM: LATER, PAT: GONE}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        f"  inner@hidden.example\n    (generated from {PAT})\n    mailbox is full\n",
+        f"<inner@hidden.example>\n    (reason: 552 5.2.2 Over quota)\n    (expanded from: <{PAT}>)\n",
+    ],
+)
+def test_whoever_a_mail_was_passed_on_to_is_nobody_we_know(told: str) -> None:
+    failed = "X-Failed-Recipients: inner@hidden.example\n"
+    assert classes(mail(f"The following address(es) failed:\n\n{told}", headers=failed)) == {PAT: LATER}
+
+
+@pytest.mark.parametrize(
+    ("subject", "sender"),
+    [
+        ("Re: Your order", "Postmaster <postmaster@dest.example>"),
+        ("Your order", "Mail Server <mail@dest.example>"),
+        ("Undeliverable: Your order", "Gate <gate@dest.example>"),
+    ],
+)
+def test_who_returns_the_mail_and_says_that_it_failed_is_believed(subject: str, sender: str) -> None:
+    told = f"It could not be delivered to {PAT}: 550 no such user.\n\n----- Original message -----\n{COPY}"
+    assert classes(mail(told, subject, sender)) == {PAT: GONE}
+
+
 @pytest.mark.parametrize(
     "address", ["o'pat#1=x@dest.example", '"pat lee"@dest.example', "pat@#dest.example", "pat@dest"]
 )
