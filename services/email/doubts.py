@@ -48,6 +48,11 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(table|database|map) (is |was |has )?(not|does not|missing|unavailable)\b",
         r"\b(internal|local|directory|database|ldap|lookup|temporary|server)( \w+)? (error|failure|fail\w*)\b",
     ),
+    Topic.HELD: (
+        # Whose account? A relay says it of its customer, who are we.
+        r"^(?!.*(~|recipient|mail ?box|e-?mail|user|address|reach|inactivity)).*\baccount\b.{0,20}"
+        r"\b(disabled|deactivated|expired|inactive|closed|terminated|cancell?ed)\b",
+    ),
     Topic.FORM: (
         r"\battachment\b(?!s).{0,30}\b(not|invalid|unknown)\b|\b(attachment|file) (name|file|not)\b",
         r"\b(in|recipient|address|from|to|cc) (\w+ )?headers?\b|\b(message|mail) (body|text)\b|\blinks? to\b",

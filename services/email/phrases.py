@@ -79,6 +79,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bline length|\bhop count|\btoo many (hops|received)|\b\d+ hops\b|\bmail loop|\bmessage is looping",
         r"\b(address|recipient) header|\bheader syntax|\bin (the )?(to|cc|bcc|message|mail):? header",
         r"\bcommand sequence|\buser agent",
+        r"\b(url|link|domain)s? (found )?(in|within) (this|the|your) (e-?mail|message|body)\b",
         r"\brouting loop|\bdt:sp[a-z]\b|\bunsupported (charset|content)|\b8-?bit (data|header|mime)|\bencoded-word",
     ),
     Topic.TOO_BIG: (
@@ -98,6 +99,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bsending (is |was |has been )?(suspended|paused|disabled|blocked|stopped|denied)",
         r"\b(sending|account) .{0,20}(suspended|paused|disabled|blocked) for\b|\bsuspended for (this|your) account",
         r"\boutgoing (mail|e-?mail|messages?)\b.{0,60}\b(suspend|disab|block|not allow|exceed|limit)|\byour account",
+        r"\bexcessive\b.{0,20}\b(unknown|invalid)|\bdictionary attack|\bharvest|\boutbound spam",
         r"\b(insufficient|maximum|no) credits|\bsandbox\b|\btest purposes|\btenant has exceeded",
         r"\bexceeded (permitted|your|the (allowed|maximum|max)) .{0,30}(limits?|number|messages|emails"
         r"|recipients|connections)",
@@ -111,10 +113,10 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(mail ?box|inbox|mail ?folder|maildir|storage|user|account|recipient)\b.{0,40}\b(full|exceed\w*)\b",
         r"\bfull (mail|in)box|\b(mail ?box|storage|account) .{0,20}(limit|quota)|\btoo many messages (in|on) ",
         r"\bover (its|the|their|his|her) (\w+ ){0,2}(space|size|limit|storage)\b",
-        r"\bmailbox (is )?(too large|over)|\bdisk (is )?full|\bno space left|\bexceeds allowed message count",
+        r"\bmailbox (is )?(too large|over)|\b(disk|system) (is )?full|\bno space left|\bexceeds allowed message count",
         r"postfach .{0,30}(voll|f(ü|ue)llt)|speicher\w* .{0,40}((ü|ue)berschritten|ersch(ö|oe)pft)",
         r"bo[iî]te .{0,20}pleine|casella .{0,20}piena|buz[oó]n .{0,20}llen[oa]|caixa .{0,20}cheia|quota d[eé]pass",
-        r"skrzynka .{0,20}pe[lł]na|mailbox .{0,10}\bvol\b|perepolnen",
+        r"przepe[lł]nion|가득|용량|skrzynka .{0,20}pe[lł]na|mailbox .{0,10}\bvol\b|perepolnen",
         r"переполнен|превышен\w* .{0,20}квот|容量(已)?满|已满|空间不足|容量不足|いっぱい",
     ),
     Topic.RESTRICTED: (
@@ -124,7 +126,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(allowed|approved|accepted|safe)[- ]senders?\b|\bblocked by (the )?(recipient|user)",
         r"\brejected by recipients?\b",
         r"\b(recipient|user|group|list)\b.{0,30}(only accept\w*|does not accept|refuses (mail|messages|to accept))",
-        r"\bonly accepting mail from|\bmembers?[- ]only|\bnot (a )?(subscribed|member)|\bclosed mailing list",
+        r"\bonly accepting mail from|\bmembers?[- ]only|\bnot (a )?(subscribed|member)\b(?! of (the )?domain)",
+        r"\bclosed mailing list",
         r"\bnot allowed to post|\buser (entry|domain entry)\b|\brecipient preferences|\buser rules|\bprivate list",
         r"\bbecause the sender is not on|\bmailbox access for",
     ),
@@ -151,8 +154,13 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(un)?authenticat|\bauthentification|\bauth (is )?(required|failed)|\bnot logged",
         r"\blog ?in\b(?! to enable)|\bcredentials\b|\bpassword",
         r"\brelay\w*\b.{0,20}(denied|not|prohibit|forbid|disabled|refused|rejected)",
-        r"\b(unable|not|cannot|no)( \w+){0,3} relay|\brcpthosts|\bforwarding .{0,30}disabled|\bhandle mail for",
+        r"\b(unable|not|cannot|no)( \w+){0,3} relay|\brcpthosts|\bforwarding .{0,30}disabled",
+        r"\bhandle mail for\b(?! th(at|is) user)",
         r"\bstart ?tls|\b(tls|encryption) (is )?(required|needed)|\brequires (encryption|tls|high)|\bover a tls",
+        r"\brelaying disallowed|\bnot a gateway|\blocal users? only|\bmust be (a )?(local|registered|authenticated)",
+        r"\bpop account|\buser not authori[sz]ed|\b(no|n[aã]o|non) autentica|\bcontrase[nñ]a|\bmot de passe|\bpasswort",
+        r"\bkennwort|\bsenha\b|\bhas[lł][oa]\b|密码|密碼|パスワード|비밀번호",
+        r"\bпарол",  # noqa: RUF001 - it is Russian
         r"\bnot authori[sz]ed to\b|\bwithout encryption|\byou are not an?\b",
         r"\bnot an? (authori[sz]ed|registered|trusted)|\bcertificate",
     ),
@@ -182,6 +190,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bunder (way|maintenance)|\bin progress\b|\btimed? ?out\b|\bresources?\b.{0,20}unavailable|\boverload",
         r"\bcan ?not (be )?verif|\bcould not (be )?verif",
         r"\b(server|backend|database|transport|configuration) (is )?(not (be )?found|unavailable|down)\b",
+        r"\b(internal|i/o|local) (server )?error|\bdelivery agent (is )?not|\bbeing rebuilt",
         r"\btemporaire|\bvor(ü|ue)bergehend|\bsp(ä|ae)ter|\btemporal|\btempor[aâ]ne|\bm[aá]s tarde|\bmais tarde",
         r"\bpi[uù] tardi|\bplus tard|\bp[oó][zź]niej|\bpozzhe|\bvremenno",
         r"позже|временно|稍后|暂时|稍候",
@@ -199,7 +208,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     ),
     Topic.GONE: (
         rf"\b(no|unknown|invalid|bad|non-?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"
-        rf"|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|final|delivery|or illegal"
+        rf"|expired|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|final|delivery|or illegal"
         rf"|one by that) )*{_PERSON}\b",
         rf"\b{_PERSON}\b.{{0,40}}?\b(unknown|no longer|invalid|disabled|inactive|deactivated|closed"
         rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus|archived|unrecogni[sz]ed|misspel\w+)\b",
@@ -209,7 +218,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         rf"\bnot a valid (\S+ ){{0,2}}{_PERSON}\b",
         r"\bnon-?existent hosts?\b",
         r"\bmarked as invalid|~\W*is invalid|\bnot in .{0,10}(validrcptto|recipient (list|map|table))",
-        r"\bbadr(cpt|ecipient)to|~\W*(does not exist|not found|is no longer|unknown)|\bno recipient activity",
+        r"\bbadr(cpt|ecipient)to|~\W*(does not exist|not found|is (now )?(disabled|no longer)|unknown)",
+        r"\bno recipient activity",
         r"\bknows? (nobody|no ?one)\b|\bno (such|one|mailbox)\b.{0,20}(here|address)",
         r"\bhas left\b|\bnew owner\b|\bno longer on server",
         r"\bnot (have |hold )?(our|a|an) ([\w.]+ )?(customer|user|mailbox|account|recipient)\b",
@@ -218,16 +228,20 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(domain|host)( name)?\b.{0,30}not (be )?(found|exist|known|valid)|\bno such domain",
         r"\bunknown (host|domain)|\bhost (is )?unknown|\bno mail hosts|\bno-domain\b|\bunknown local[- ]?part",
         r"\brecip(ient)?not ?found|\bnxdomain\b|\bnull ?mx\b|\b(no|resolving the) mx\b|\bunroute?able",
+        r"\bdoes no exist|\bmember of (the )?domain|\bhandle mail for th(at|is) user|\baccount\b.{0,40}\bbeen removed",
         r"\bbad destination\b|\bbad address syntax|destinataire .{0,20}(inconnu|invalide|inexistant|archiv)",
         r"utilisateur .{0,20}(inconnu|inexistant)|n'existe (pas|plus)|adresse .{0,20}(inconnu|inexistant)",
         r"compte .{0,20}(clos|ferm[eé]|supprim[eé]|d[eé]sactiv[eé]|inexistant)",
-        r"(empf(ä|ae)nger|benutzer|nutzer|adresse|postfach|konto) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert"
+        r"(empf(ä|ae)nger|adressat|benutzer|nutzer|adresse|postfach|konto) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert"
         r"|gel(ö|oe)scht)",
         r"existiert nicht|nicht (gefunden|vorhanden|bekannt|mehr g(ü|ue)ltig)|no existe|n[aã]o existe|non esiste",
         r"\b(no|n[aã]o) (encontrad|registrad|cadastrad)[oa]|\bnon trovat[oa]",
         r"in(es|ex)istente",
         r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}(descon"
         r"|scono|inv[aá]lid)",
+        r"(usu[aá]rio|cuenta|conta|buz[oó]n|casilla|casella|utente|indirizzo) .{0,30}(ina(c?)tiv|desa(c?)tivad"
+        r"|deshabilitad|disattivat|dada de baja|expirad|inutilizz)|konto .{0,40}nieaktywn",
+        r"(用户|帐户|账户|邮箱|帐号|账号).{0,6}(禁用|停用|删除|注销)",
         r"nessun utente|nie istnieje|nie ma takiego|\bnieznany|neexistuje|bestaat niet|\bonbekend|finns inte",
         r"\b(nu exist[aă]|nem létezik|ei löydy|tuntematon|nenalezen|ne postoji|mevcut değil|không tồn tại)",
         r"존재하지 않|없는 (사용자|주소|계정)|не (існує|знайдено)|невідом|пользовател\w+ нет",

@@ -80,7 +80,7 @@ _BY_STATUS = {
 }
 """RFC 3463 and its registry, RFC 7293, 7372 and 7505, and the ranges in which Exchange Online refuses senders."""
 
-_WEAKER_THAN_CONTENT = ("7.3", "7.4", "7.8", "7.9", "7.11")
+_WEAKER_THAN_CONTENT = ("7.3", "7.4", "7.8", "7.9", "7.11", "1.1", "1.2", "1.3", "1.6")
 _SAYS_LITTLE = ("4.1", "1.0")
 """No answer from the host, and something about an address, says RFC 3463; Exchange Online says the one, and Cisco's
 gateways the other, of mailboxes that the directory does not know."""
