@@ -83,7 +83,7 @@ REASONS: dict[JobReason, ReasonText] = {
     JobReason.SUPPRESSED: ReasonText(
         JobStatus.SKIPPED,
         "The address is on the suppression list.",
-        "Ask the recipient for another address, or remove the suppression once its cause is gone.",
+        "Ask the recipient for another address; once the cause is gone, `waybill suppressions remove` ends it.",
     ),
     JobReason.SHADOW: ReasonText(
         JobStatus.SKIPPED,
@@ -133,7 +133,7 @@ REASONS: dict[JobReason, ReasonText] = {
     JobReason.EXPIRED: ReasonText(
         JobStatus.FAILED,
         "It could not be sent before it expired.",
-        "Retry with a later expiry if it is still of use.",
+        "Retry the job with `extend` if it is still of use; its attempts say what it waited for.",
     ),
     JobReason.UNKNOWN_OUTCOME: ReasonText(
         JobStatus.FAILED,

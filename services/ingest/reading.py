@@ -6,11 +6,13 @@ from services.ingest.figures import figures_of
 from services.ingest.schemas import EventOut, MetricsOut
 from services.ingest.views import show_whole_event
 from shared.ids import ScopeId, parse_event_id
+from shared.job import JobStatus
 from shared.store.database import Database
 from shared.store.events import read_event
 from shared.store.jobs import jobs_of_event
 from shared.store.ledger import ledger_of_scope
 from shared.store.receipts import receipts_of_event
+from shared.store.waits import pauses_of_scope
 from shared.web.problems import problem
 
 
@@ -32,9 +34,11 @@ class Reader:
             # Only after the event: its jobs may have come since, but none can be missing.
             jobs = [] if event is None else await jobs_of_event(pg, scope_id, event_id)
             receipts = {} if event is None else await receipts_of_event(pg, scope_id, event_id)
+            waits = any(job.status is JobStatus.PENDING for job in jobs)
+            pauses = await pauses_of_scope(pg, scope_id) if waits else []
         if event is None:
             raise problem("event_not_found", f"This key's tenant and mode have no event {text}.")
-        return show_whole_event(event, jobs, receipts)
+        return show_whole_event(event, jobs, receipts, pauses)
 
     async def metrics(self, scope_id: ScopeId, since: date) -> MetricsOut:
         """The scope's figures as the ledger has them, of what was created on ``since`` or later."""

@@ -76,11 +76,25 @@ class ReceiptOut(Struct):
     effect: str | None
 
 
+class WaitingOut(Struct):
+    """What a PENDING job waits for, and what to do about it; ``detail`` has the operator's or the provider's words.
+
+    ``until`` is when it is looked at again, or the pause ends; null: when somebody ends it.
+    """
+
+    wait: str
+    meaning: str
+    next_step: str
+    detail: str | None
+    since: str | None
+    until: str | None
+
+
 class JobOut(Struct, kw_only=True):
     """One event on one channel.
 
-    ``meaning`` and ``next_step`` put ``reason`` into words; ``detail`` is what was wrong with this very job when it
-    was refused at routing.
+    ``waits_for`` is null unless it is PENDING, and comes with GET of its event only. ``meaning`` and ``next_step`` put
+    ``reason`` into words; ``detail`` is what was wrong with this very job when it was refused at routing.
     """
 
     id: str
@@ -96,6 +110,7 @@ class JobOut(Struct, kw_only=True):
     finished_at: str | None
     attempts: list[AttemptOut]
     receipts: list[ReceiptOut] | UnsetType = UNSET
+    waits_for: WaitingOut | UnsetType | None = UNSET
 
 
 class EventOut(Struct):

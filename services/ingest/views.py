@@ -1,10 +1,12 @@
 """From rows to the shapes of the API."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
-from services.ingest.schemas import AttemptOut, EventOut, JobOut, ListedJobOut, ReceiptOut
+from services.ingest.schemas import AttemptOut, EventOut, JobOut, ListedJobOut, ReceiptOut, WaitingOut
+from services.ingest.waits import Waiting, waiting_of
 from shared.channel import Channel
 from shared.event import EVENT_REASONS, derive_outcome
 from shared.ids import EventId, format_attempt_id, format_event_id, format_job_id
@@ -12,6 +14,8 @@ from shared.job import REASONS, JobStatus
 from shared.store.events import StoredEvent
 from shared.store.jobs import ListedJob, StoredAttempt, StoredJob
 from shared.store.receipts import StoredReceipt
+from shared.store.waits import StandingPause
+from shared.waiting import WAITS
 from shared.web.instant import write_instant
 
 
@@ -40,11 +44,17 @@ def show_event(event: StoredEvent, jobs: Sequence[StoredJob]) -> EventOut:
 
 
 def show_whole_event(
-    event: StoredEvent, jobs: Sequence[StoredJob], receipts: Mapping[Channel, Sequence[StoredReceipt]]
+    event: StoredEvent,
+    jobs: Sequence[StoredJob],
+    receipts: Mapping[Channel, Sequence[StoredReceipt]],
+    pauses: Sequence[StandingPause],
 ) -> EventOut:
-    """``event`` with its ``jobs`` and their ``receipts``, recipient and payload."""
+    """``event`` with its ``jobs``, their ``receipts`` and what they wait for, recipient and payload."""
     shown = show_event(event, jobs)
-    for job in shown.jobs:
+    now = datetime.now(UTC)
+    for stored, job in zip(jobs, shown.jobs, strict=True):
+        waiting = waiting_of(stored, event.event_type, pauses, now)
+        job.waits_for = None if waiting is None else _show_waiting(waiting)
         job.receipts = [_show_receipt(one) for one in receipts.get(Channel(job.channel), ())]
     shown.recipient = msgspec.Raw(event.recipient.encode())
     shown.payload = msgspec.Raw(event.payload.encode())
@@ -84,6 +94,18 @@ def _show_job(event_id: EventId, job: StoredJob) -> JobOut:
         expires_at=write_instant(job.expires_at),
         finished_at=None if job.finished_at is None else write_instant(job.finished_at),
         attempts=[_show_attempt(event_id, job, attempt) for attempt in job.attempts],
+    )
+
+
+def _show_waiting(waiting: Waiting) -> WaitingOut:
+    words = WAITS[waiting.wait]
+    return WaitingOut(
+        wait=waiting.wait,
+        meaning=words.meaning,
+        next_step=words.next_step,
+        detail=waiting.detail,
+        since=None if waiting.since is None else write_instant(waiting.since),
+        until=None if waiting.until is None else write_instant(waiting.until),
     )
 
 

@@ -35,7 +35,7 @@ class StoredAttempt:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """One job as it is now, with its attempts in their order."""
+    """One job as it is now, with its attempts in their order. ``in_hand``: a worker's lease on it runs."""
 
     channel: Channel
     status: JobStatus
@@ -45,10 +45,12 @@ class StoredJob:
     expires_at: datetime
     finished_at: datetime | None
     detail: str | None
+    in_hand: bool
     attempts: tuple[StoredAttempt, ...]
 
 
-_JOB = "o.job_id, o.channel, o.status, o.reason, o.created_at, o.due_at, o.expires_at, o.finished_at, o.detail"
+_JOB = """o.job_id, o.channel, o.status, o.reason, o.created_at, o.due_at, o.expires_at, o.finished_at, o.detail,
+       o.claimed_until > now() AS in_hand"""
 _ATTEMPT = """a.claim_seq, a.target_id, a.number, a.provider, a.verdict, a.reason AS attempt_reason, a.code, a.error,
        a.started_at, a.took_ms, a.applied, a.late, a.possible_duplicate"""
 
@@ -149,6 +151,7 @@ def _job(rows: list[asyncpg.Record]) -> StoredJob:
         first["expires_at"],
         first["finished_at"],
         first["detail"],
+        first["in_hand"],
         tuple(_attempt(row) for row in rows if row["claim_seq"] is not None),
     )
 

@@ -11,11 +11,14 @@ from shared.broker.local import LocalBus
 from shared.broker.messages import Announcement
 from shared.channel import Channel
 from shared.event import EVENT_REASONS, EventReason
-from shared.ids import EventId, parse_event_id
+from shared.ids import EventId, TenantId, parse_event_id
 from shared.job import REASONS, JobReason
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.database import Database
+from shared.store.pauses import PauseKey, PauseKind, pause
 from shared.tenant import ChannelTerms, EmailRule, InappRule, Tenant
+from shared.waiting import WAITS, Wait
+from tests.factories import claim_jobs
 from tests.fakes.ingest import Ingest, body, running_ingest, tenant_model
 from tests.fakes.ledger import ledger_mistakes
 
@@ -111,6 +114,36 @@ async def test_an_event_that_could_not_be_routed_says_so_and_is_found_among_the_
     figures = (await told.ingest.live.get("/api/v1/metrics")).json()
     assert figures["events_failed"] == {"routing_failed": 1}
     assert await ledger_mistakes(database) == []
+
+
+async def test_a_job_that_waits_says_for_what_and_what_to_do(told: Told, database: Database) -> None:
+    await told.ingest.apply(model("Booked"))
+    event_id = await told.post()
+    await told.consumer.consume(Announcement((event_id,)))
+
+    async def waits() -> list[Any]:
+        jobs = (await told.event(event_id))["jobs"]
+        return [job["waits_for"] and (job["waits_for"]["wait"], job["waits_for"]["detail"]) for job in jobs]
+
+    assert await waits() == [("worker", None)] * 2
+    async with database.hot() as pg:
+        await pause(pg, PauseKey(PauseKind.CHANNEL, Channel.EMAIL), "wrong wording", None)
+        # Another tenant's: no business of this one.
+        await pause(pg, PauseKey(PauseKind.TENANT, "", TenantId(99)), "not yours", None)
+    email, inapp = sorted((await told.event(event_id))["jobs"], key=lambda job: job["channel"])
+    text = WAITS[Wait.PAUSED]
+    assert email["waits_for"] == {
+        "wait": "paused",
+        "meaning": text.meaning,
+        "next_step": text.next_step,
+        "detail": "wrong wording",
+        "since": email["waits_for"]["since"],
+        "until": None,
+    }
+    assert inapp["waits_for"]["wait"] == "worker"
+    await claim_jobs(database)
+    assert {one[0] for one in await waits()} == {"in_hand", "worker"}
+    assert "waits_for" not in (await told.ingest.live.get("/api/v1/jobs")).json()["data"][0]
 
 
 def test_every_reason_has_a_meaning_and_a_next_step() -> None:
