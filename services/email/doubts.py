@@ -12,6 +12,7 @@ from services.email.phrases import Topic, plain_words
 _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.RESTRICTED: (
         r"\bcountr(y|ies)\b|\boutside\b|\bmail from\b|\breception\b|\bto accept\b|\bapproved\b|\bcall(back|out)\b",
+        r"\bbackscatter|\bbatv\b|\bdsns?\b",
     ),
     Topic.SENDER: (
         r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has|can))",
@@ -63,7 +64,16 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
 _COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
 
 
-def doubt_of(text: str) -> Topic | None:
-    """What else than the recipient ``text`` may speak of, though it sounds like a dead address."""
+_BESIDE_ABSENT = re.compile(
+    r"\b(access|denin?ed|refus\w*|error|fail\w*|command|syntax|policy|loop|system|misconfigured|connect\w*|domain"
+    r"|attempts?|content|files?|messages?|try)\b"
+)
+"""What RFC 5321 says of every 550, "mailbox unavailable", counts for nothing beside another reason."""
+
+
+def doubt_of(topic: Topic | None, text: str) -> Topic | None:
+    """What else than the recipient ``text`` may speak of, though ``topic`` or its status is that of a dead address."""
     words = plain_words(text)
-    return next((topic for topic, pattern in _COMPILED.items() if pattern.search(words)), None)
+    if topic is Topic.ABSENT and _BESIDE_ABSENT.search(words):
+        return Topic.HELD
+    return next((doubt for doubt, pattern in _COMPILED.items() if pattern.search(words)), None)

@@ -53,6 +53,8 @@ _PERSON = (
     r"|e-?mail(?! (header|content|message|format|body|server|from|client))"
     r"|account|alias|inbox|destination|customer|person|subscriber)"
 )
+_OF_IT = r"(?:[^:;.]|\.(?!\s)){0,40}?[:;.\s]*"
+"""Up to the word that is said of a person: what stands behind a colon or in the next sentence is said of another."""
 _SENT = r"(e?-?mails?|messages?|recipients|connections?|sessions?|requests|login|errors)"
 
 # Each is a regular expression over the words in lower case, with "n't" written out and single spaces. An address is
@@ -171,7 +173,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(your|sending|sender|connecting|client|source|originating)( \w+)? "
         r"(ip|ips|host|server|mta|network|hostname)\b",
         r"\b(from|this|your|the|bad|black|invalid) ip\b|\bfrom (this|your) (host|server|network)",
-        r"\bdynamic (ip|address)|\bip\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
+        r"\bdynamic (ip|address)|\bspammers?\b",
+        r"\bips?\b.{0,40}(block|ban|reject|refus|denied|limit|not (allowed|accepted|authori))",
         r"\(ip based\)|\bover ipv6|\b(block|ban|reject|refus|denied)\w*.{0,30}\bips?\b",
         r"\bобратн\w+ .{0,10}\bdns",  # noqa: RUF001 - it is Russian
         r"\breverse[ -](dns|lookup|host|entry|mapping|resol)|\br-?dns\b|\bptr\b|\bfcrdns|\b(helo|ehlo)\b",
@@ -207,12 +210,13 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\baccount (in|out)bounds disabled",
     ),
     Topic.GONE: (
-        rf"\b(no|unknown|invalid|bad|non-?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"
+        rf"\b(no|unknown|invalid|bad|non[- ]?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"
         rf"|expired|archived)[- ]((such|local|valid|e-?mail|virtual|mail|destination|final|delivery|or illegal"
         rf"|one by that) )*{_PERSON}\b",
-        rf"\b{_PERSON}\b.{{0,40}}?\b(unknown|no longer|invalid|disabled|inactive|deactivated|closed"
-        rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus|archived|unrecogni[sz]ed|misspel\w+)\b",
-        rf"\b{_PERSON}\b.{{0,40}}?\bnot (be )?(found|exist|known|valid|recogni[sz]ed|activated|listed|here|local"
+        rf"\b{_PERSON}\b{_OF_IT}\b(unknown|no longer|invalid|disabled|inactive|deactivated|closed"
+        rf"|unallocated|discontinued|deleted|terminated|expired|dormant|moved|abandoned|retired|inactivity|bogus"
+        rf"|archived|unrecogni[sz]ed|misspel\w+)\b",
+        rf"\b{_PERSON}\b{_OF_IT}\bnot (be )?(found|exist|known|valid|recogni[sz]ed|activated|listed|here|local"
         rf"|located|deliverable|present)\b",
         rf"\bnot (be )?(a|an|our) (\w+ )?(known |valid |active |local |existing )?{_PERSON}\b",
         rf"\bnot a valid (\S+ ){{0,2}}{_PERSON}\b",
@@ -224,7 +228,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bhas left\b|\bnew owner\b|\bno longer on server",
         r"\bnot (have |hold )?(our|a|an) ([\w.]+ )?(customer|user|mailbox|account|recipient)\b",
         r"\bno longer (here|employed|with|works|valid|available|in use|exist|active)",
-        r"\bnot (in|present in) .{0,10}directory",
+        r"\bnot (in|present in) .{0,10}directory|\bno \S+ in name directory",
         r"\b(domain|host)( name)?\b.{0,30}not (be )?(found|exist|known|valid)|\bno such domain",
         r"\bunknown (host|domain)|\bhost (is )?unknown|\bno mail hosts|\bno-domain\b|\bunknown local[- ]?part",
         r"\brecip(ient)?not ?found|\bnxdomain\b|\bnull ?mx\b|\b(no|resolving the) mx\b|\bunroute?able",
@@ -260,7 +264,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\baddress rejected\W*(~\W*)?$",
     ),
     Topic.ABSENT: (
-        rf"\b{_PERSON}\b.{{0,40}}?\b(unavail?able|not (available|active|reachable)|unreachable)\b",
+        rf"\b{_PERSON}\b{_OF_IT}\b(unavail?able|not (available|active|reachable)|unreachable)\b",
         r"\bunavail?able (mail|user|recipient|address)",
     ),
 }  # fmt: skip

@@ -144,7 +144,7 @@ class _Reading:
         if code < 500:
             return cls(stage, code, None, None)
         reading = cls(stage, code, topic_of(text), _status(code, text))
-        if reading.cause() is Cause.RECIPIENT and (doubt := doubt_of(text)) is not None:
+        if reading.cause() is Cause.RECIPIENT and (doubt := doubt_of(reading.topic, text)) is not None:
             return replace(reading, topic=doubt)
         return reading
 
