@@ -133,7 +133,7 @@ REASONS: dict[JobReason, ReasonText] = {
     JobReason.EXPIRED: ReasonText(
         JobStatus.FAILED,
         "It could not be sent before it expired.",
-        "Retry the job with `extend` if it is still of use; its attempts say what it waited for.",
+        "Retry the job with `extend` if it is still of use. Its attempts say why; without any it was held back.",
     ),
     JobReason.UNKNOWN_OUTCOME: ReasonText(
         JobStatus.FAILED,

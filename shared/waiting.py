@@ -37,8 +37,8 @@ WAITS: dict[Wait, WaitText] = {
         "Nothing; look again in a moment.",
     ),
     Wait.WORKER: WaitText(
-        "It is due, and no worker has taken it yet.",
-        "Nothing for some seconds; after that see whether the channel's service runs and what its log says.",
+        "It is due, and no worker has taken it yet: they are busy, or what it goes through does not answer them.",
+        "Nothing for a minute; then see whether its service runs, and look for delivery.breaker_opened in its log.",
     ),
     Wait.PAUSED: WaitText(
         "An operator has paused it.",
