@@ -15,8 +15,8 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
-QUIET = ("aiormq", "aio_pika")
-"""Libraries that log an outage once per attempt and layer; our own line says it once."""
+QUIET = ("aiormq", "aio_pika", "flufl.bounce")
+"""Libraries that log what is no news: an outage once per attempt and layer, a strange mail with a traceback."""
 
 
 def get_logger() -> FilteringBoundLogger:

@@ -20,6 +20,7 @@ from shared.sealing import Sealer
 from shared.settings import Settings, listed
 from shared.store.receipts import ReceiptSource
 
+STDIN = Path("-")
 MEANINGS = {
     Taken.NEW: "new",
     Taken.KNOWN: "known before",
@@ -69,7 +70,9 @@ def read(source: Path, *, as_json: bool) -> None:
 
 
 def find_mails(source: Path) -> Mails:
-    """The mails in a maildir, a folder of files, an mbox, or a file with one. Raises OSError."""
+    """The mails in a maildir, a folder of files, an mbox, or a file with one; ``-``: standard input. Raises OSError."""
+    if source == STDIN:
+        return Mails(1, iter([sys.stdin.buffer.read()]))
     if source.is_dir():
         folders = [source / "cur", source / "new"] if (source / "cur").is_dir() else [source]
         files = sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file())

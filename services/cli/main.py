@@ -295,7 +295,9 @@ def suppressions_remove(
 
 @bounces.command("read")
 def bounces_read(
-    source: Annotated[Path, typer.Argument(help="An mbox, a maildir, a folder of mails, or a file with one.")],
+    source: Annotated[
+        Path, typer.Argument(help="An mbox, a maildir, a folder of mails, a file with one, or - to read one.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Take in mails that came back: jobs and suppressions follow. Reading them twice changes nothing."""

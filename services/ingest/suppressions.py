@@ -100,11 +100,13 @@ def suppression_routes(database: Database, within: timedelta) -> Sequence[HTTPRo
         async with database.hot(within) as pg:
             return _show(await suppress(pg, request.auth.scope_id, Channel.EMAIL, new))
 
-    @delete(PATH + "/{address:str}", operation_id="delete_suppression")
+    # An address may have a slash in it, which is a slash of the path by now, however it was written.
+    @delete(PATH + "/{address:path}", operation_id="delete_suppression")
     async def delete_suppression(request: KeyRequest, address: FromPath[str]) -> None:
         """Write to an address again. Be sure that it lives: mail to dead ones costs reputation."""
+        # The framework gives the rest of a path with the slash before it.
         async with database.hot(within) as pg:
-            removed = await remove_suppression(pg, request.auth.scope_id, Channel.EMAIL, address.replace("\0", ""))
+            removed = await remove_suppression(pg, request.auth.scope_id, Channel.EMAIL, address[1:].replace("\0", ""))
         if not removed:
             raise problem("not_found", "This address is not suppressed.")
 
@@ -114,7 +116,8 @@ def suppression_routes(database: Database, within: timedelta) -> Sequence[HTTPRo
 def _read(tree: object) -> SuppressionIn:
     """``tree`` as a SuppressionIn; Problem 422 with everything that is wrong."""
     wanted, errors = read_shape(tree, SuppressionIn)
-    if wanted is not None and (fault := address_problem(wanted.address.strip())) is not None:
+    address = tree.get("address") if isinstance(tree, dict) else None
+    if isinstance(address, str) and (fault := address_problem(address.strip())) is not None:
         errors.append(FieldError("/address", "address", fault))
     if wanted is None or errors:
         raise validation_failed(errors)

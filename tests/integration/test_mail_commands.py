@@ -28,13 +28,19 @@ class Shell:
     def __init__(self, database_url: str) -> None:
         self.settings = {"DATABASE_URL": database_url, "MASTER_KEYS": new_master_key()}
 
-    async def __call__(self, *arguments: str) -> Done:
+    async def __call__(self, *arguments: str, standard_input: str = "") -> Done:
         """The finished command."""
-        return await asyncio.to_thread(self._run, arguments)
+        return await asyncio.to_thread(self._run, arguments, standard_input)
 
-    def _run(self, arguments: tuple[str, ...]) -> Done:
-        environment = clean_environment(self.settings)
-        return subprocess.run([WAYBILL, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+    def _run(self, arguments: tuple[str, ...], standard_input: str) -> Done:
+        return subprocess.run(
+            [WAYBILL, *arguments],
+            env=clean_environment(self.settings),
+            input=standard_input,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
 
 def bounce(job_hex: str, number: int = 1) -> bytes:
@@ -98,6 +104,16 @@ async def test_an_mbox_read_twice_fails_the_job_once(database_url: str, database
     async with database.hot() as pg:
         assert await pg.fetchval("SELECT status FROM outgoing") == "FAILED"
         assert await pg.fetchval("SELECT count(*) FROM suppressions WHERE address = $1", BOB) == 1
+
+
+async def test_one_mail_is_read_from_standard_input(database_url: str, database: Database) -> None:
+    await apply_model(database, tenant_model())
+    claim = await sent(database)
+    raw = bounce(job_uuid(claim.event_id, Channel.EMAIL).hex)
+    done = await Shell(database_url)("bounces", "read", "-", "--json", standard_input=raw.decode())
+    assert (done.returncode, json.loads(done.stdout)["new"]) == (0, 1), done.stderr
+    async with database.hot() as pg:
+        assert await pg.fetchval("SELECT status FROM outgoing") == "FAILED"
 
 
 @pytest.mark.parametrize("form", ["maildir", "folder", "file", "mbox"])

@@ -68,6 +68,7 @@ async def test_what_the_email_service_sends_is_shown_to_the_operator(caught: tup
     assert isinstance(await provider.send(parcel), Delivered)
     (shown,) = await _list(catcher)
     headers = shown.pop("headers")
+    assert shown.pop("raw").startswith("From: CampusCritique <hello@campus.example>\r\nTo: =?utf-8?")
     assert shown.pop("received_at").endswith("Z")
     assert shown == {
         "channel": "email",

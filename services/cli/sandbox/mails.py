@@ -14,7 +14,10 @@ from shared.web.instant import write_instant
 
 
 class CaughtOut(Struct, tag_field="channel", tag="email", rename={"sender": "from"}):
-    """One mail in the sink. ``from`` and ``to`` are those of the envelope; repeated headers are joined by newlines."""
+    """One mail in the sink. ``from`` and ``to`` are those of the envelope; repeated headers are joined by newlines.
+
+    ``raw`` is the mail as it came, bytes that are no UTF-8 replaced.
+    """
 
     received_at: str
     sender: str
@@ -24,6 +27,7 @@ class CaughtOut(Struct, tag_field="channel", tag="email", rename={"sender": "fro
     text: str | None
     html: str | None
     headers: dict[str, str]
+    raw: str
 
 
 def show_mail(mail: CaughtMail) -> CaughtOut:
@@ -44,6 +48,7 @@ def show_mail(mail: CaughtMail) -> CaughtOut:
         text=next(_parts(message, "text/plain"), None),
         html=next(_parts(message, "text/html"), None),
         headers=headers,
+        raw=mail.content.decode("utf-8", "replace"),
     )
 
 
