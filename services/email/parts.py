@@ -10,6 +10,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.errors import HeaderParseError
 from email.header import decode_header
 from quopri import decodestring
 
@@ -184,7 +185,7 @@ def _words(value: bytes) -> str:
         return text
     try:
         pieces = decode_header(text)
-    except (ValueError, binascii.Error, LookupError):
+    except (ValueError, HeaderParseError, LookupError):
         return text
     return "".join(piece if isinstance(piece, str) else _decode(piece, charset or "") for piece, charset in pieces)
 

@@ -325,12 +325,13 @@ def nested(depth: int) -> bytes:
         report(*[recipient("5.1.1", "smtp; 550 5.1.1 user unknown", address=f"p{n}@d.example") for n in range(5_000)]),
         mail("\xff\xfe", headers="Content-Type: text/plain; charset=unicode-escape\n"),
         mail("text", headers="Content-Type: text/plain; charset=\x00nonsense\xff\n"),
+        mail("text", "=?utf-8?b?A?= =?utf-8?q?=?= =?utf-8?b?=?="),
         mail("=" * 500_000, headers="Content-Transfer-Encoding: quoted-printable\n"),
         b"",
         b"\n\n\n",
         b"\0" * 1_000_000,
     ],
-    ids=range(15),
+    ids=range(16),
 )  # fmt: skip
 def test_hostile_mails_are_read_to_their_end(raw: bytes) -> None:
     assert all(kind for _, kind, _ in classify(raw))
