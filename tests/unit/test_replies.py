@@ -107,6 +107,31 @@ def test_a_full_or_busy_mailbox_may_have_room_tomorrow(stage: str, text: str) ->
 @pytest.mark.parametrize(
     "text",
     [
+        "account deactivated: shop.example (sender)",
+        "SMTP AUTH user unknown",
+        "your user account is unknown to this relay",
+        "the attachment 'account.zip' is not valid",
+        "5.1.8 <a@shop.example>: unknown address",
+        "5.2.2 mailbox closed, user unknown to the quota",
+        "user not found: lookup failed",
+        "<x@y.example>: Recipient address rejected: the signature of the mail is invalid",
+        "Requested action not taken: mailbox unavailable or access refused",
+        "votre compte est désactivé",
+    ],
+)
+@pytest.mark.parametrize("stage", ["rcpt", "data", "eod"])
+def test_words_of_a_dead_address_are_doubted_beside_words_of_something_else(stage: str, text: str) -> None:
+    assert classify(stage, 550, text) != GONE
+
+
+@pytest.mark.parametrize("code", [530, 535, 538])
+def test_a_code_of_the_login_beats_the_words_of_a_dead_address(code: int) -> None:
+    assert classify("rcpt", code, "5.1.1 user unknown") == US
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "5.7.1 likely unsolicited mail. This message has been blocked.",
         "5.7.1 Message rejected under suspicion of SPAM",
         "Administrative prohibition",

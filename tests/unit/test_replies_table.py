@@ -63,3 +63,9 @@ def test_most_replies_are_read_in_the_best_way() -> None:
 @pytest.mark.parametrize("stage", ["rcpt", "data", "eod"])
 def test_no_living_address_is_suppressed_whenever_it_is_said(row: Row, stage: str) -> None:
     assert classify(stage, row.code, row.text) not in FATAL
+
+
+@pytest.mark.parametrize("row", [row for row in rows() if not FATAL & set(row.allowed)], ids=lambda row: row.text[:50])
+@pytest.mark.parametrize("frame", ["<x@y.example>: Recipient address rejected: {}", "Not delivered to x@y.example: {}"])
+def test_no_living_address_is_suppressed_because_a_frame_names_it(row: Row, frame: str) -> None:
+    assert classify("rcpt", row.code, frame.format(row.text)) not in FATAL
