@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from shared.settings.words import PARSERS, Parser, bounded, choice_parser, url_parser
+from shared.settings.words import PARSERS, Parser, bounded, choice_parser, url_parser, utf8
 
 PREFIX = "WAYBILL_"
 SECRET_TYPES = ("secret", "url", "master keys")
@@ -42,7 +42,7 @@ def _read_block(name: str, block: Mapping[str, Any]) -> Setting:
     known = {"type", "schemes", "choices", "default", "least", "most", "meaning", "read_by", "reserved"}
     if unknown := set(block) - known:
         raise ValueError(f"settings.toml [{name}]: unknown keys {sorted(unknown)}")
-    parse = _parser_of(block)
+    parse = utf8(_parser_of(block))
     if (default := block.get("default")) is not None:
         parse(default)
     return Setting(

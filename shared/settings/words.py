@@ -108,6 +108,19 @@ def choice_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse_choice
 
 
+def utf8(parse: Parser) -> Parser:
+    """``parse`` for texts that came from UTF-8: whatever else is written sooner or later meets a socket or a log."""
+
+    def parse_utf8(text: str) -> object:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("text in UTF-8") from None
+        return parse(text)
+
+    return parse_utf8
+
+
 def bounded(parse: Parser, least: str, most: str) -> Parser:
     """``parse`` for values from ``least`` to ``most``, both written as they are in a setting."""
     # One type on both sides, and always one that has an order: a count or a duration.

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import SettingsError
-from shared.settings import BusSettings, ProcessSettings, StoreSettings, check_environment
+from shared.settings import TABLE, BusSettings, ProcessSettings, StoreSettings, check_environment
 
 GOOD = {
     "WAYBILL_DATABASE_URL": "postgresql://localhost/waybill",
@@ -85,3 +85,8 @@ def test_a_number_beyond_its_bounds_is_named_with_them() -> None:
         "WAYBILL_EMAIL_SLOTS must be from 1 to 1000",
         "WAYBILL_POLL_BUSY must be from 10ms to 1m",
     ]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_value_that_is_not_utf8_is_a_mistake_of_its_variable(name: str) -> None:
+    assert f"WAYBILL_{name} must be text in UTF-8" in _mistakes({f"WAYBILL_{name}": "\udcff"})
