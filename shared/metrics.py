@@ -112,6 +112,11 @@ queued_events = Gauge(
     "Events that are to be routed, counted up to 10,000.",
     registry=REGISTRY,
 )
+changes_waiting_seconds = Gauge(
+    "waybill_changes_waiting_seconds",
+    "How long the oldest change has been waiting for its place in the feed; 0: none is.",
+    registry=REGISTRY,
+)
 pauses_standing = Gauge(
     "waybill_pauses",
     "Pauses that stand, by kind: channel, tenant and event_type are an operator's, relay and sender a provider's.",

@@ -10,12 +10,13 @@ from shared.channel import BUILT_CHANNELS, Channel
 from shared.errors import StoreUnavailable
 from shared.lifecycle import stopped_within
 from shared.logs import get_logger
+from shared.metrics import changes_waiting_seconds, oldest_due_seconds, oldest_queued_seconds, pauses_standing
 from shared.metrics import due_jobs as due_jobs_gauge
-from shared.metrics import oldest_due_seconds, oldest_queued_seconds, pauses_standing
 from shared.metrics import queued_events as queued_events_gauge
 from shared.store.backlog import Backlog, due_jobs, queued_events
 from shared.store.database import Database, HotConnection
 from shared.store.discovery import EVER, RECENT
+from shared.store.numbering import unnumbered_seconds
 from shared.store.pauses import PauseKind, read_pauses
 
 log = get_logger()
@@ -43,6 +44,7 @@ class Gauges:
                 log.debug("gauges.wait", error=str(exc))
                 # The last figures would say that all is well: not a number is what is known now.
                 _say(dict.fromkeys((*BUILT_CHANNELS, EVENTS), (math.nan, math.nan)), dict.fromkeys(PauseKind, math.nan))
+                changes_waiting_seconds.set(math.nan)
             await stopped_within(stop, LOOK_EVERY_SECONDS)
 
     async def look(self) -> None:
@@ -52,6 +54,7 @@ class Gauges:
         async with self._database.hot() as pg:
             backlogs = {name: await self._backlog(pg, name) for name in (*BUILT_CHANNELS, EVENTS)}
             standing = Counter(pause.key.kind for pause in await read_pauses(pg))
+            changes_waiting_seconds.set(await unnumbered_seconds(pg))
         self._since = {name: backlog.reach + RECENT for name, backlog in backlogs.items()}
         _say(
             {name: (backlog.count, backlog.oldest.total_seconds()) for name, backlog in backlogs.items()},

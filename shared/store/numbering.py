@@ -23,17 +23,21 @@ class Numbered:
     bound: int
 
 
-TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1)"
+# Statistics of a time when nothing was numbered would have the planner read the whole table, to find a few rows.
+TRY_LOCK = """
+SELECT pg_try_advisory_xact_lock($1)
+FROM set_config('enable_seqscan', 'off', true)
+"""
 
 # What was numbered stays in the index for as long as an old snapshot may see it without a number: hence the bound, the
 # oldest transaction that was still writing at the last sweep. Ordered by change_id, which is the order of what happened
-# to one job; the first places of a scope are those of its first row.
+# to one job; plus 0, because the planner would like to go through all of the primary key for that order.
 NUMBER_VISIBLE = """
 WITH fresh AS MATERIALIZED (
   SELECT change_id, scope_id, n
   FROM changes
   WHERE last_seq IS NULL AND written_by >= $1
-  ORDER BY change_id
+  ORDER BY change_id + 0
   LIMIT $2
 ),
 heads AS (
@@ -76,11 +80,11 @@ async def number_visible(pg: HotConnection, since: int, limit: int) -> Numbered 
     return Numbered(row["count"], row["bound"])
 
 
-# From the oldest transaction on: there the index has what waits for longest.
+# By the order of transactions, which the index has.
 UNNUMBERED_SECONDS = """
 SELECT extract(epoch FROM now() - at)::float8
 FROM changes
-WHERE last_seq IS NULL AND written_by >= $1
+WHERE last_seq IS NULL
 ORDER BY written_by
 LIMIT 1
 """
@@ -88,5 +92,5 @@ LIMIT 1
 
 async def unnumbered_seconds(pg: HotConnection) -> float:
     """How long the oldest change that has no place yet has been waiting; 0 when none waits."""
-    seconds: float | None = await pg.fetchval(UNNUMBERED_SECONDS, BEFORE_EVERYTHING)
+    seconds: float | None = await pg.fetchval(UNNUMBERED_SECONDS)
     return max(seconds or 0.0, 0.0)

@@ -7,6 +7,7 @@ import httpx
 
 from services.ingest.numberer import Numberer
 from shared.store.database import Database
+from tests.fakes.product import eventually
 
 # The feed as it will be read: numbered rows by number, then the others as they will be numbered.
 TOLD = """
@@ -76,3 +77,13 @@ async def read_all(client: httpx.AsyncClient, after: int | None = None, limit: i
 def in_short(changes: Sequence[dict[str, Any]]) -> list[tuple[str, str | None, str | None, str | None]]:
     """Kind, channel, status and reason of each."""
     return [(one["kind"], one["channel"], one["status"], one["reason"]) for one in changes]
+
+
+async def until_told(client: httpx.AsyncClient, count: int) -> list[dict[str, Any]]:
+    """All changes, once there are ``count`` of them."""
+
+    async def told() -> list[dict[str, Any]] | None:
+        changes = await read_all(client)
+        return changes if len(changes) >= count else None
+
+    return await eventually(told)

@@ -140,6 +140,7 @@ async def test_nothing_is_said_while_postgres_is_away() -> None:
     running = asyncio.create_task(Gauges(database).run(stop))
     await until(lambda: math.isnan(told("waybill_oldest_due_seconds", channel="email")))
     assert math.isnan(told("waybill_oldest_queued_seconds"))
+    assert math.isnan(told("waybill_changes_waiting_seconds"))
     stop.set()
     await running
     await database.close()

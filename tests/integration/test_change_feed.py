@@ -7,13 +7,15 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
+from services.ingest.gauges import Gauges
 from shared.channel import Channel
 from shared.ids import EventId, ScopeId
 from shared.job import JobReason, JobStatus
+from shared.metrics import REGISTRY
 from shared.store.change_feed import Change, extent_of, read_after
 from shared.store.database import Database
 from shared.store.inbox_delivery import enter_siblings
-from shared.store.numbering import number_visible, unnumbered_seconds
+from shared.store.numbering import number_visible
 from shared.store.outgoing import NewJob, create_if_missing
 from tests.factories import create_jobs, new_job
 from tests.fakes.changes import change_mistakes, number_all
@@ -151,14 +153,18 @@ async def test_a_sweep_that_is_cut_short_is_taken_up_where_it_ended(database: Da
     assert ids(await read(database)) == [job.event_id for job in jobs]
 
 
-async def test_what_waits_for_its_number_is_told_in_seconds(database: Database) -> None:
+async def test_what_waits_for_its_number_is_told_in_metrics(database: Database) -> None:
+    async def waiting() -> float | None:
+        await Gauges(database).look()
+        return REGISTRY.get_sample_value("waybill_changes_waiting_seconds")
+
+    assert await waiting() == 0
+    await create_jobs(database, [skipped()])
     async with database.hot() as pg:
-        assert await unnumbered_seconds(pg) == 0
-        await create_jobs(database, [skipped()])
         await pg.execute("UPDATE changes SET at = at - interval '90 seconds'")
-        assert 90 <= await unnumbered_seconds(pg) < 200
-        await number_all(database)
-        assert await unnumbered_seconds(pg) == 0
+    assert 90 <= (await waiting() or 0) < 200
+    await number_all(database)
+    assert await waiting() == 0
 
 
 async def test_numbers_are_given_even_if_transactions_are_counted_anew(database: Database) -> None:

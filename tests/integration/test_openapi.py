@@ -73,10 +73,12 @@ async def test_lists_describe_their_filters(described: dict[str, Any]) -> None:
         "/api/v1/events": "event_type status outcome ref recipient received_after received_before limit cursor",
         "/api/v1/jobs": "channel status reason event_type limit cursor",
         "/api/v1/jobs/failed": "channel reason event_type failed_after failed_before limit cursor",
+        "/api/v1/changes": "after limit",
     }.items():
         parameters = described["paths"][path]["get"]["parameters"]
         assert [parameter["name"] for parameter in parameters] == names.split()
         assert all(parameter["description"] for parameter in parameters)
         assert "422" in described["paths"][path]["get"]["responses"]
     (outcome,) = (p for p in described["paths"]["/api/v1/events"]["get"]["parameters"] if p["name"] == "outcome")
+    assert "410" in described["paths"]["/api/v1/changes"]["get"]["responses"]
     assert "partly_sent" in outcome["schema"]["enum"]
