@@ -24,7 +24,7 @@ from shared.store.database import HotConnection
 from shared.store.receipts import Kept, NewReceipt, ReceiptSource, keep_if_new
 from shared.store.routing import cut_detail
 
-LONGEST_ID = 255
+LONGEST_ID = 200
 LONGEST_ADDRESS = 320
 LONGEST_CODE = 64
 _ENVELOPE_HEADERS = ("delivered-to", "x-original-to", "envelope-to", "x-envelope-to", "to")
@@ -77,7 +77,7 @@ def read_arrival(arrival: Arrival, paths: ReturnPaths, now: datetime) -> Report 
     event_id = _event_of(mail, arrival, paths, now)
     if isinstance(event_id, Taken):
         return event_id
-    return Report(event_id, arrival.source, _provider_id(mail, arrival.raw), failures)
+    return Report(event_id, arrival.source, _provider_id(mail, arrival.raw, event_id), failures)
 
 
 async def keep_report(pg: HotConnection, report: Report) -> Taken:
@@ -124,12 +124,14 @@ def _event(job: UUID) -> EventId | None:
     return named[0] if named is not None and named[1] is Channel.EMAIL else None
 
 
-def _provider_id(mail: Part, raw: bytes) -> str:
-    """The report's own Message-ID: the same when it comes twice by different ways. Without one, a hash of it."""
+def _provider_id(mail: Part, raw: bytes, event_id: EventId) -> str:
+    """What tells the report from others, the same when it comes twice: its own Message-ID, or else a hash of it.
+
+    The event is in it, since anybody may write into a report what will stand in another one.
+    """
     own = mail.header("message-id").strip()
-    if 0 < len(own) <= LONGEST_ID and own.isascii():
-        return own
-    return f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    name = own if 0 < len(own) <= LONGEST_ID and own.isascii() else f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    return f"{event_id.hex} {name}"
 
 
 def _receipt(report: Report, failure: Failure) -> NewReceipt:

@@ -98,6 +98,26 @@ async def test_the_same_bounce_twice_is_known(back: Back) -> None:
     assert [await back.take(raw, ReceiptSource.FILE) for _ in range(2)] == [Taken.NEW, Taken.KNOWN]
 
 
+async def test_a_bounce_without_a_name_of_its_own_is_known_by_what_it_says(back: Back) -> None:
+    path = back.return_path()
+    raw = back.bounce(path).replace(b"Message-ID: <dsn", b"X-Was: <dsn", 1)
+    told = [await back.take(one, ReceiptSource.LISTENER, path) for one in (raw, raw, raw + b"\r\n")]
+    assert told == [Taken.NEW, Taken.KNOWN, Taken.NEW]
+
+
+async def test_a_report_that_takes_the_name_of_another_one_keeps_it_from_nothing(back: Back) -> None:
+    event = new_event()
+    await accept_events(back.database, [event])
+    await create_jobs(back.database, [new_job(event_id=event.event_id, to_address="eve@example.com")])
+    mine = str(PATHS.address_for(job_uuid(event.event_id, Channel.EMAIL), datetime.now(UTC)))
+    path = back.return_path()
+    raw = back.bounce(path)
+    assert await back.take(raw, ReceiptSource.LISTENER, mine) is Taken.NEW
+    assert await back.take(raw, ReceiptSource.LISTENER, path) is Taken.NEW
+    async with back.database.hot() as pg:
+        assert [one.address for one in await list_suppressions(pg, ScopeId(1), limit=10)] == [BOB]
+
+
 @pytest.mark.parametrize("source", list(ReceiptSource))
 async def test_forged_and_expired_return_paths_suppress_nobody_whoever_hands_them_in(
     back: Back, source: ReceiptSource
