@@ -122,7 +122,8 @@ def write_headers(letter: Letter, lives: timedelta) -> dict[str, str]:
     """All headers but the signature. A repeat of the same job takes the place of the first by its ``Topic``."""
     ttl = min(letter.content.ttl or LONGEST_TTL, lives, LONGEST_TTL)
     headers = {
-        "TTL": str(max(int(ttl.total_seconds()), 0)),
+        # Microsoft refuses a message with a TTL of 0, unless a header of its own says so too.
+        "TTL": str(max(int(ttl.total_seconds()), 1)),
         "Topic": letter.stable_id.hex,
         "Content-Encoding": "aes128gcm",
         "Content-Type": "application/octet-stream",

@@ -64,7 +64,8 @@ def test_the_largest_message_fills_the_largest_body() -> None:
         (timedelta(minutes=5), timedelta(hours=1), 300),
         (timedelta(days=2), timedelta(hours=1), 3600),
         (None, timedelta(days=300), int(LONGEST_TTL.total_seconds())),
-        (None, timedelta(seconds=-5), 0),
+        (None, timedelta(seconds=-5), 1),
+        (timedelta(milliseconds=500), timedelta(hours=1), 1),
     ],
 )
 def test_a_message_lives_as_long_as_rule_and_job_both_allow(
