@@ -141,7 +141,7 @@ async def test_attempts_cut_off_while_they_wait_for_a_connection_have_handed_not
 async def test_more_at_once_than_there_are_connections_all_go_and_each_goes_once(rig: Rig) -> None:
     count = 3 * CONNECTIONS
     verdicts = await asyncio.gather(*(rig.attempt(rig.parcel()) for _ in range(count)))
-    assert [type(verdict) for verdict in verdicts] == [Delivered] * count
+    assert [verdict for verdict in verdicts if not isinstance(verdict, Delivered)] == []
     assert rig.taken_count == rig.asked_count == count
     assert 0 < rig.most_at_once <= CONNECTIONS
 
@@ -158,7 +158,7 @@ async def works_and_leaves_nothing_open(rig: Rig) -> None:
     """Everything goes again, over as few connections as ever, and none of them outlives the provider."""
     rig.answers(Answer.TAKES)
     verdicts = await asyncio.gather(*(rig.attempt(rig.parcel()) for _ in range(2 * CONNECTIONS)))
-    assert [type(verdict) for verdict in verdicts] == [Delivered] * (2 * CONNECTIONS)
+    assert [verdict for verdict in verdicts if not isinstance(verdict, Delivered)] == []
     await until(lambda: rig.open_count <= CONNECTIONS)
     await rig.provider.close()
     await until(lambda: rig.open_count == 0)
