@@ -230,7 +230,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bno longer (here|employed|with|works|valid|available|in use|exist|active)",
         r"\bnot (in|present in) .{0,10}directory|\bno \S+ in name directory",
         r"\b(domain|host)( name)?\b.{0,30}not (be )?(found|exist|known|valid)|\bno such domain",
-        r"\bunknown (host|domain)|\bhost (is )?unknown|\bno mail hosts|\bno-domain\b|\bunknown local[- ]?part",
+        r"\bunknown (host|domain)|\bhost (is )?unknown|\bno mail hosts|\bunknown local[- ]?part",
         r"\brecip(ient)?not ?found|\bnxdomain\b|\bnull ?mx\b|\b(no|resolving the) mx\b|\bunroute?able",
         r"\bdoes no exist|\bmember of (the )?domain|\bhandle mail for th(at|is) user|\baccount\b.{0,40}\bbeen removed",
         r"\bbad destination\b|\bbad address syntax|destinataire .{0,20}(inconnu|invalide|inexistant|archiv)",

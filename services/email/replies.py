@@ -180,6 +180,9 @@ class _Reading:
             return Cause.MESSAGE
         if self.status in _BY_STATUS and self.status not in _OF_THE_MESSAGE:
             return _BY_STATUS[str(self.status)]
+        if self.topic is Topic.ABSENT and self.stage is not Stage.RCPT:
+            # They took the recipient first: "unavailable" is then but the stock phrase of 550.
+            return Cause.MESSAGE
         return Cause.RECIPIENT
 
     def _cause_at_mail(self) -> Cause:
