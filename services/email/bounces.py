@@ -6,7 +6,14 @@ from services.email.dsn import read_dsn
 from services.email.failure import Failure, Fate, judge_failure
 from services.email.feedback import read_feedback
 from services.email.parts import Part, read_mail
-from services.email.plaintext import addressed_in, read_plaintext, read_unmarked_dsn, speaks_for_a_system, words_about
+from services.email.plaintext import (
+    addressed_in,
+    read_plaintext,
+    read_unmarked_dsn,
+    speaks_for_a_system,
+    words_about,
+    written_to,
+)
 
 
 def read_report(raw: bytes) -> list[Failure]:
@@ -39,8 +46,8 @@ def _notified(mail: Part) -> list[Failure] | None:
 
 def _completed(failure: Failure, mail: Part) -> Failure:
     """``failure`` with what the notification left out, from the words for people that come with it."""
-    if not failure.address:
-        failure = replace(failure, address=next(iter(addressed_in(mail)), ""))
+    named = failure.address or next(iter(addressed_in(mail)), "")
+    failure = replace(failure, address=written_to(named, mail))
     if failure.fate is Fate.FAILED and not failure.words:
-        return judge_failure(failure.address, failure.fate, failure.status, words_about(failure.address, mail))
+        return judge_failure(failure.address, failure.fate, failure.status, words_about(named, mail))
     return failure

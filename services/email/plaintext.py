@@ -39,7 +39,11 @@ _NOBODY = re.compile(
 )
 _PARAGRAPH = re.compile(r"^<([^\s<>]{1,200}@[^\s<>]{1,200})>:[ \t]*$", re.MULTILINE)
 """How qmail and its kin begin what they say of one recipient."""
-_REWRITTEN = r"\((?:ultimately )?(?:generated|expanded) from:? <?([^\s<>()]{1,64}@[^\s<>()]{1,255})"
+_REWRITTEN = (
+    r">?\s{0,99}(?:\(reason: [^\n]{0,999}\n\s{0,99})?"
+    r"\((?:ultimately )?(?:generated|expanded) from:? <?([^\s<>()]{1,64}@[^\s<>()]{1,255})"
+)
+"""How Exim, Postfix and Sendmail say, right behind an address, which one it stands for."""
 _TO = re.compile(r"^To: *(.*(?:\n[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(
     r"this is a permanent error[^.]*\.|permanent (fatal )?errors?\b|message could not be delivered"
@@ -89,6 +93,11 @@ def words_about(address: str, mail: Part) -> str:
     return _about(address, [address], told) if address and address.lower() in told.lower() else ""
 
 
+def written_to(address: str, mail: Part) -> str:
+    """The address that was written to, where the report's text says that ``address`` is what became of it."""
+    return _written_to(address, _without_copy(_text(mail)))
+
+
 def addressed_in(mail: Part) -> list[str]:
     """Whom the returned mail was addressed to."""
     return list(_addressed(mail, _text(mail)).values())
@@ -134,8 +143,7 @@ def _whom(mail: Part, raw: bytes, whole: str, told: str) -> list[str]:
 
 def _written_to(address: str, told: str) -> str:
     """The address that was written to, where ``address`` is what that was rewritten to."""
-    rewritten = rf"{re.escape(address)}(?:(?!\n[ \t]*\n)[\s\S]){{0,400}}?{_REWRITTEN}"
-    found = re.search(rewritten, told, re.IGNORECASE)
+    found = re.search(rf"{re.escape(address)}{_REWRITTEN}", told, re.IGNORECASE) if address else None
     return found[1] if found else address
 
 

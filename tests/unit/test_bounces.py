@@ -175,7 +175,9 @@ def test_who_is_listed_like_the_one_that_the_returned_mail_names_failed_too() ->
 )
 def test_whoever_a_mail_was_passed_on_to_is_nobody_we_know(told: str) -> None:
     failed = "X-Failed-Recipients: inner@hidden.example\n"
-    assert classes(mail(f"The following address(es) failed:\n\n{told}", headers=failed)) == {PAT: LATER}
+    text = f"The following address(es) failed:\n\n  {SAM}\n    no such user\n{told}"
+    assert classes(mail(text, headers=failed)) == {PAT: LATER}
+    assert classes(report(recipient("5.0.0", address="inner@hidden.example"), text=text)) == {PAT: LATER}
 
 
 @pytest.mark.parametrize(
