@@ -71,8 +71,9 @@ class WebPushRoad:
         return self.signer.key.fingerprint
 
     def circuit(self, target: TargetState) -> str | None:
-        """The push service's host."""
-        return f"webpush {circuit_of(target.token or '')}"
+        """The push service's host; None where it is not even asked."""
+        endpoint = target.token or ""
+        return f"webpush {circuit_of(endpoint)}" if self.sender.posts_to(endpoint) else None
 
     async def ring(self, target: TargetState, letter: Letter, leaving: Callable[[], None]) -> Verdict:
         """What the push service answered."""

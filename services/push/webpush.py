@@ -61,6 +61,10 @@ class WebPushSender:
             per_host=max(connections // 2, 1),
         )
 
+    def posts_to(self, endpoint: str) -> bool:
+        """Whether it is an address that anything is posted to."""
+        return self._rules.problem(endpoint) is None
+
     async def send(
         self,
         signer: Signer,

@@ -11,10 +11,12 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from services.push.guard import AddressRefused, GuardedResolver, is_public
 from services.push.message import Letter
+from services.push.roads import WebPushRoad
 from services.push.signers import Signer
 from services.push.webpush import Subscription, WebPushSender
 from shared.content import PushContent
 from shared.endpoint import EndpointRules, Pair, circuit_of, origin_of, parse_hosts, parse_pairs
+from shared.store.ringing import TargetState
 from shared.vapid import new_vapid_key
 from shared.verdict import NoVerdict, Rejected, SenderBlocked, Verdict
 from tests.fakes.webpush import Browser, webpush_peer
@@ -182,6 +184,14 @@ async def test_the_address_that_was_checked_is_the_one_connected_to_and_nobody_a
     # It speaks for another origin than the one it was signed for: refused, but by the right machine.
     assert isinstance(verdict, SenderBlocked)
     assert (asked, browser.post_count) == (["push.example"], 1)
+
+
+async def test_an_endpoint_that_is_refused_says_nothing_of_its_host() -> None:
+    within = timedelta(seconds=2)
+    sender = WebPushSender(EndpointRules(), connections=1, within=within)
+    road = WebPushRoad(sender, Signer(new_vapid_key(), "mailto:ops@campus.example"), within)
+    living, refused = (TargetState(1, endpoint, None, False, "", "") for endpoint in (LIVING[0], f"{LIVING[0]}/../a"))
+    assert (road.circuit(living), road.circuit(refused)) == ("webpush fcm.googleapis.com", None)
 
 
 def test_trust_is_for_exactly_one_pair() -> None:
