@@ -12,6 +12,7 @@ from services.email.humans import asks_for_proof, is_from_a_system, says_it_arri
 from services.email.parts import Part
 
 LONGEST_TEXT = 60_000
+MOST_LINES = 2_000
 LINES_ABOUT_ONE = 12
 MOST_ADDRESSES = 50
 MOST_NAMED = 200
@@ -171,7 +172,9 @@ def _found_elsewhere(raw: bytes, ours: set[str]) -> list[str]:
     from flufl.bounce import all_failures  # noqa: PLC0415 - only for what nobody else reads
 
     try:
-        message: Message = BytesParser(policy=compat32).parsebytes(raw[:LONGEST_TEXT])
+        # It holds each line against fifty patterns, twice.
+        beginning = b"".join(raw[:LONGEST_TEXT].splitlines(keepends=True)[:MOST_LINES])
+        message: Message = BytesParser(policy=compat32).parsebytes(beginning)
         waiting, failed = all_failures(message)
     except Exception:  # noqa: BLE001 - it reads anybody's bytes, and knows no limits
         return []
