@@ -88,21 +88,22 @@ def is_from_a_system(mail: Part, text: str, *, brings_copy: bool) -> bool:
     """
     if mail.header("x-failed-recipients"):
         return True
-    subject, sender = mail.header("subject"), mail.header("from")
-    returns = brings_copy and _returns(text[:BEGINNING])
-    if _ANSWER.search(subject) and not (returns and _is_from_nobody(mail) and _DAEMON.search(sender)):
+    subject, beginning = mail.header("subject"), text[:BEGINNING]
+    nobody = _is_from_nobody(mail)
+    is_daemon = _DAEMON.search(mail.header("from")) is not None
+    returns = brings_copy and _says_it_returns(beginning)
+    if _ANSWER.search(subject) and not (returns and nobody and is_daemon):
         return False
     if _answers_for_a_person(mail) or (not brings_copy and _goes_to_many(mail)):
         return False
-    if _SYSTEM.search(sender) is not None or not sender.strip(" <>"):
-        return returns or _BOUNCED.search(subject) is not None or _tells_of_failure(text[:BEGINNING])
+    if is_daemon and brings_copy:
+        return True
+    if _is_a_system(mail):
+        return returns or _BOUNCED.search(subject) is not None or _tells_of_failure(beginning)
     # Anybody may speak of what could not be delivered, parcels too: a stranger has to show more.
-    nobody = _is_from_nobody(mail)
     if _BOUNCED.search(subject) is None or (mail.header("return-path") and not nobody):
         return False
-    if not brings_copy:
-        return nobody and quotes_a_reply(text[:BEGINNING])
-    return nobody or returns
+    return returns or (nobody and (brings_copy or quotes_a_reply(beginning)))
 
 
 def says_it_arrived(subject: str, text: str) -> bool:
@@ -130,7 +131,7 @@ def asks_for_proof(subject: str, text: str) -> bool:
     return _CHALLENGE.search(subject) is not None or _CHALLENGE.search(beginning) is not None
 
 
-def _returns(text: str) -> bool:
+def _says_it_returns(text: str) -> bool:
     """Whether ``text`` says that the mail which comes with it did not get there."""
     return any(pattern.search(text) for pattern in (_GIVEN_UP, _NOT_THERE)) or quotes_a_reply(text)
 
@@ -140,6 +141,12 @@ def _tells_of_failure(text: str) -> bool:
         return True
     # Attachments, links and viruses are spoken of by anybody.
     return quotes_a_reply(text) or (says_why(text) and topic_of(text) is not Topic.CONTENT)
+
+
+def _is_a_system(mail: Part) -> bool:
+    """Whether its sender calls itself a mail system, or nothing at all."""
+    sender = mail.header("from")
+    return _SYSTEM.search(sender) is not None or not sender.strip(" <>")
 
 
 def _goes_to_many(mail: Part) -> bool:

@@ -23,6 +23,8 @@ LONGEST_HEADER = 20_000
 LONGEST_BODY = 200_000
 """Of one part's text, as far as anybody reads it."""
 _HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:(.*)", re.DOTALL)
+_BOUNDARY = re.compile(rb"^--(\S[^\n]{0,200}?)[ \t]*\nContent-", re.MULTILINE | re.IGNORECASE)
+"""What must be one, where the header names another."""
 _PARAMETER = re.compile(r""";\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))""")
 _HIDDEN = re.compile(r"<(?:style|script|head)\b.*?</(?:style|script|head)>", re.IGNORECASE | re.DOTALL)
 _HIDDEN_ENDS = re.compile(r"</(?:style|script|head)>", re.IGNORECASE)
@@ -95,9 +97,11 @@ class _Reader:
         self, kind: str, content_type: str, headers: tuple[tuple[str, str], ...], body: bytes, depth: int
     ) -> tuple[Part, ...]:
         if kind.startswith("multipart/"):
-            boundary = _parameters(content_type).get("boundary", "")
+            boundary = _parameters(content_type).get("boundary", "").encode("utf-8", "replace")
+            if not boundary or b"--" + boundary not in body:
+                boundary = found[1] if (found := _BOUNDARY.search(body)) else b""
             default = "message/rfc822" if kind == "multipart/digest" else "text/plain"
-            pieces = _pieces(body, boundary.encode("utf-8", "replace")) if boundary else []
+            pieces = _pieces(body, boundary) if boundary else []
             return tuple(self.read(piece, depth + 1, default) for piece in pieces if self._count < MOST_PARTS)
         if kind in ("message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "message/global"):
             encoding = next((value for name, value in headers if name == "content-transfer-encoding"), "")

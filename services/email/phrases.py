@@ -241,6 +241,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"existiert nicht|nicht (gefunden|vorhanden|bekannt|mehr g(ü|ue)ltig)|no existe|n[aã]o existe|non esiste",
         r"\b(no|n[aã]o) (encontrad|registrad|cadastrad)[oa]|\bnon trovat[oa]",
         r"in(es|ex)istente",
+        r"\bnicht (im|in) .{0,20}(verzeichnis|aufgef(ü|ue)hrt)",
         r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}(descon"
         r"|scono|inv[aá]lid)",
         r"(usu[aá]rio|cuenta|conta|buz[oó]n|casilla|casella|utente|indirizzo) .{0,30}(ina(c?)tiv|desa(c?)tivad"

@@ -90,7 +90,7 @@ def speaks_for_a_system(mail: Part) -> bool:
 
 def words_about(address: str, mail: Part) -> str:
     """What the report's text for people says of ``address``; '' when that does not stand there."""
-    told = _without_copy(_text(mail))
+    told = _FIELDS.split(_without_copy(_text(mail)), maxsplit=1)[0]
     return _about(address, [address], told) if address and address.lower() in told.lower() else ""
 
 

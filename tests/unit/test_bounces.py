@@ -119,6 +119,13 @@ def test_the_words_for_people_help_out_where_the_notification_says_nothing() -> 
     assert classes(report(recipient("5.0.0"), text=text)) == {PAT: GONE}
 
 
+def test_a_notification_is_read_whatever_its_boundary_and_its_type() -> None:
+    raw = report(recipient("5.1.1"))
+    assert classes(raw.replace(b'boundary="B"', b'boundary="A"')) == {PAT: GONE}
+    assert classes(raw.replace(b'; boundary="B"', b"")) == {PAT: GONE}
+    assert classes(report(recipient("5.1.1"), kind="text/plain; name=status.txt")) == {PAT: GONE}
+
+
 def test_folded_fields_and_comments_are_read() -> None:
     fields = (
         f"Final-Recipient: rfc822;\n  <{PAT}> (Pat)\nAction: failed (really)\nStatus: 5.1.1 (bad)\n"
@@ -186,6 +193,7 @@ def test_whoever_a_mail_was_passed_on_to_is_nobody_we_know(told: str) -> None:
         ("Re: Your order", "Postmaster <postmaster@dest.example>"),
         ("Your order", "Mail Server <mail@dest.example>"),
         ("Undeliverable: Your order", "Gate <gate@dest.example>"),
+        ("Your order", "mailer-daemon@dest.example"),
     ],
 )
 def test_who_returns_the_mail_and_says_that_it_failed_is_believed(subject: str, sender: str) -> None:
