@@ -15,9 +15,11 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bbackscatter|\bbatv\b|\bdsns?\b",
     ),
     Topic.SENDER: (
-        r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has|can))",
+        r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has to|can))",
         r"\b(message|mail|e-?mail) sending\b",
-        r"\b(sending|mail-?from|reply-?to|bounce|return) (\w+ )?(account|user|mail ?box|address)\b",
+        r"\b(sending|mail-?from|from|reply-?to|bounce|return|tracking) (\w+ )?"
+        r"(account|user|mail ?box|address|domain)\b",
+        r"\bdomain\b.{0,60}\b(verified|account)\b",
         r"\boriginat|\bof yours\b",
         r"(?<!\bal )(?<!\bao )\b(mittente|remitente|remetente)|(?<!à l')(?<!a l')\bexp[eé]diteur",
         r"(?<!an den )\babsender|\bnadawc[ay]|(?<!aan )(?<!naar )\bafzender",
@@ -34,6 +36,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"|\b(su|tu|sua|seu|tua|tuo|vostr[oa]) (cuenta|conta|account|dominio|servidor)|\buw (account|domein)"
         r"|\bваш\w* (уч[её]тн|аккаунт|домен|сервер|ящик)",  # noqa: RUF001 - it is Russian
         r"[您你]的 ?(帐|账|域名|服务器|ip|邮箱|地址)",
+        r"\bsub-?account|\bcustomer (is |was |has been )?(not found|unknown|disabled|inactive|closed)\b",
         r"\b(client|tenant|trial|billing)\b.{0,10}\b(account|user|customer|expired)\b",
         r"\b(outgoing|outbound|abus\w+|harvest\w*|dictionary attack|subscription|contract|invoice|payment|unpaid)\b",
     ),
@@ -52,7 +55,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.HELD: (
         # Whose account? A relay says it of its customer, who are we.
         r"^(?!.*(~|recipient|mail ?box|e-?mail|user|address|reach|inactivity)).*\baccount\b.{0,20}"
-        r"\b(disabled|deactivated|expired|inactive|closed|terminated|cancell?ed)\b",
+        r"\b(disabled|not activated|not active|deactivated|expired|inactive|closed|terminated|cancell?ed)\b",
     ),
     Topic.FORM: (
         r"\battachment\b(?!s).{0,30}\b(not|invalid|unknown)\b|\b(attachment|file) (name|file|not)\b",

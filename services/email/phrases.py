@@ -100,6 +100,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(too many|more than \d+) \w+ (recipients|users|addresses)|\byou( have)? exceed",
         r"\bsending (is |was |has been )?(suspended|paused|disabled|blocked|stopped|denied)",
         r"\b(sending|account) .{0,20}(suspended|paused|disabled|blocked) for\b|\bsuspended for (this|your) account",
+        r"\baccount outbounds",
         r"\boutgoing (mail|e-?mail|messages?)\b.{0,60}\b(suspend|disab|block|not allow|exceed|limit)|\byour account",
         r"\bexcessive\b.{0,20}\b(unknown|invalid)|\bdictionary attack|\bharvest|\boutbound spam",
         r"\b(insufficient|maximum|no) credits|\bsandbox\b|\btest purposes|\btenant has exceeded",
@@ -137,7 +138,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(spf|dkim|dmarc|domainkeys|sender policy framework)\b|openspf",
         r"\bsender('s)? (e-?mail |mail )?(address|domain|policy|verif|id\b|is |was |not |invalid)",
         r"\bsender (rejected|refused|denied|blocked|unknown|invalid|blacklist|verify|does not exist|not found)",
-        r"\b(invalid|bad|unknown|unverified|unauthori[sz]ed|forged|fake|null|banned) sender",
+        r"\b(invalid|bad|unknown|unverified|unauthori[sz]ed|forged|fake|null|banned|no such) sender",
         r"\bdomain of (the )?sender|\b(sending|your|unregistered|mail ?from) domain|\breturn[- ]path",
         r"\benvelope[- ](sender|from)\b|\bsend(ing)? (as|on behalf)\b|\bas this sender|\bfrom ~ not|\bfrom: domain",
         r"\b(return|reply|from|your)( e-?mail)? address|\boriginator|\bmail ?from:? ?\W?~(?!ip)",
@@ -163,6 +164,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bpop account|\buser not authori[sz]ed|\b(no|n[aã]o|non) autentica|\bcontrase[nñ]a|\bmot de passe|\bpasswort",
         r"\bkennwort|\bsenha\b|\bhas[lł][oa]\b|密码|密碼|パスワード|비밀번호",
         r"\bпарол",  # noqa: RUF001 - it is Russian
+        r"\bapi key\b|\baccess key\b|\bunauthori[sz]ed (ip|user|client)|\bno permission to|\bsmtp account\b",
+        r"\b(license|token|session) (has |is )?expired|\bconfiguration set\b|\binsecure mail relay",
         r"\bnot authori[sz]ed to\b|\bwithout encryption|\byou are not an?\b",
         r"\bnot an? (authori[sz]ed|registered|trusted)|\bcertificate",
     ),
@@ -189,7 +192,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.LATER: (
         r"\b(try|retry)( again| it| your message| sending)* (later|in|after)\b|\bagain later|\btemporar",
         r"\bgr[ea]y ?list|\bdefer|\b(at|for) (this|the) (time|moment)\b|\bcurrently (unavailable|not)",
-        r"\b(system|server|service) (is )?(too )?(busy|overload|unavailable|not available)",
+        r"\b(system|server|service) (is )?(too )?(busy|overload|unavailable|not available)(?!.{0,60}\bspam)",
         r"\bunder (way|maintenance)|\bin progress\b|\btimed? ?out\b|\bresources?\b.{0,20}unavailable|\boverload",
         r"\bcan ?not (be )?verif|\bcould not (be )?verif",
         r"\b(server|backend|database|transport|configuration) (is )?(not (be )?found|unavailable|down)\b",
@@ -207,7 +210,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.HELD: (
         rf"\b{_PERSON}\b(?!.{{0,60}}inactiv).{{0,40}}?\b(suspended|locked|blocked|frozen|hangup|on hold)\b",
         r"\b(suspended|locked|blocked|frozen) (user|account|mail ?box|recipient)\b|\bcompte .{0,30}bloqu",
-        r"\baccount (in|out)bounds disabled",
+        r"\baccount inbounds disabled",
     ),
     Topic.GONE: (
         rf"\b(no|unknown|invalid|bad|non[- ]?exist\w+|undeliverable|inactive|disabled|deactivated|illegal|bogus"
@@ -238,10 +241,10 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"compte .{0,20}(clos|ferm[eé]|supprim[eé]|d[eé]sactiv[eé]|inexistant)",
         r"(empf(ä|ae)nger|adressat|benutzer|nutzer|adresse|postfach|konto) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert"
         r"|gel(ö|oe)scht)",
+        r"\bnicht (im|in) .{0,20}(verzeichnis|aufgef(ü|ue)hrt)",
         r"existiert nicht|nicht (gefunden|vorhanden|bekannt|mehr g(ü|ue)ltig)|no existe|n[aã]o existe|non esiste",
         r"\b(no|n[aã]o) (encontrad|registrad|cadastrad)[oa]|\bnon trovat[oa]",
         r"in(es|ex)istente",
-        r"\bnicht (im|in) .{0,20}(verzeichnis|aufgef(ü|ue)hrt)",
         r"(usu[aá]rio|destinat[aá]rio|utente|cuenta|conta|direcci[oó]n|endere[cç]o|indirizzo) .{0,20}(descon"
         r"|scono|inv[aá]lid)",
         r"(usu[aá]rio|cuenta|conta|buz[oó]n|casilla|casella|utente|indirizzo) .{0,30}(ina(c?)tiv|desa(c?)tivad"
