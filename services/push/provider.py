@@ -12,7 +12,7 @@ from services.push.entry import enter_sibling
 from services.push.fold import fold
 from services.push.message import Letter
 from services.push.roads import Roads
-from services.push.strangers import Strangers
+from services.push.strangers import Strangers, is_strangers
 from services.push.targets import choose
 from shared import metrics
 from shared.channel import Channel
@@ -24,7 +24,7 @@ from shared.store.database import Database
 from shared.store.ringing import Situation, TargetState, look
 from shared.store.targets import note_used
 from shared.tenant import ScopedTenant
-from shared.verdict import Delivered, NoVerdict, Rejected, Verdict
+from shared.verdict import Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
 log = get_logger()
 
@@ -96,11 +96,22 @@ class PushProvider:
         told = list(results)
         for circuit, credential in {(call.circuit, call.road.credential) for call in calls if call.circuit is not None}:
             there = [place for place, call in enumerate(calls) if call.circuit == circuit]
-            verdicts = self._strangers.judge(circuit, credential, [results[place].verdict for place in there])
+            verdicts = await self._tell_of(parcel, circuit, credential, [results[place].verdict for place in there])
             for place, verdict in zip(there, verdicts, strict=True):
-                stands = await parcel.gate.told(circuit, parcel.tenant.tenant_id, verdict, parcel.unanswered)
-                told[place] = replace(results[place], verdict=stands)
+                told[place] = replace(results[place], verdict=verdict)
         return told
+
+    async def _tell_of(
+        self, parcel: Parcel, circuit: str, credential: str, verdicts: Sequence[Verdict]
+    ) -> list[Verdict]:
+        judged = self._strangers.judge(circuit, credential, parcel.recipient, verdicts, again=parcel.unanswered > 0)
+        stand = judged.verdicts
+        for place in _in_order(stand):
+            if not (judged.own_matter and is_strangers(stand[place])):
+                stand[place] = await parcel.gate.told(
+                    circuit, parcel.tenant.tenant_id, stand[place], parcel.unanswered, parcel.recipient
+                )
+        return stand
 
     def _note_used(self, ring: Sequence[TargetState], results: Sequence[TargetResult], seen_at: datetime) -> None:
         delivered = {result.target_id for result in results if isinstance(result.verdict, Delivered)}
@@ -121,8 +132,16 @@ class PushProvider:
 
 def _held(parcel: Parcel, circuits: set[str | None]) -> dict[str, Held]:
     """Those of ``circuits`` that let nothing of the job through now. Each is asked once: it may want one try only."""
-    asked = {one: parcel.gate.held(one, parcel.tenant.tenant_id) for one in circuits if one is not None}
+    tenant_id, recipient = parcel.tenant.tenant_id, parcel.recipient
+    asked = {one: parcel.gate.held(one, tenant_id, recipient) for one in circuits if one is not None}
     return {circuit: held for circuit, held in asked.items() if held is not None}
+
+
+def _in_order(verdicts: Sequence[Verdict]) -> list[int]:
+    """The places of ``verdicts``, what most of them say last: it is what the recipient has to say."""
+    blocked = sum(isinstance(verdict, SenderBlocked) for verdict in verdicts)
+    mostly_blocked = blocked >= sum(isinstance(verdict, Delivered) for verdict in verdicts)
+    return sorted(range(len(verdicts)), key=lambda place: isinstance(verdicts[place], SenderBlocked) == mostly_blocked)
 
 
 def _note_dead(results: Sequence[TargetResult]) -> None:

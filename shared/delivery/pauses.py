@@ -1,12 +1,14 @@
 """The stored pauses as one process knows them: read once a second, and written when a provider refuses us."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import timedelta
 
 import asyncpg
 
 from shared.channel import Channel
+from shared.delivery.witnesses import YIELD_SECONDS, Recipient, Witnesses
 from shared.errors import StoreUnavailable
 from shared.ids import TenantId
 from shared.logs import get_logger
@@ -32,6 +34,8 @@ FORGET_SECONDS = 60.0
 FORGOTTEN_AFTER = timedelta(hours=1)
 CEILING = timedelta(minutes=15)
 """The longest pause for a refusal: somebody has to mend it, and nobody shall have to tell us that they did."""
+YIELD = timedelta(seconds=YIELD_SECONDS)
+MOST_REFUSED = 4_096
 
 
 class Pauses:
@@ -54,6 +58,7 @@ class Pauses:
         self._next_forgetting = 0.0
         self._wanted: set[int] = set()
         self._probes: dict[int, float] = {}
+        self._refused: OrderedDict[tuple[str, TenantId], Witnesses] = OrderedDict()
 
     async def look(self) -> None:
         """Read the pauses when it is time to, and try for the probes that somebody asked for.
@@ -110,6 +115,20 @@ class Pauses:
         )
         return [self._standing[key] for key in keys if key in self._standing]
 
+    def binding(self, circuit: str, tenant_id: TenantId, recipient: Recipient | None) -> list[Pause]:
+        """Those of them that hold a job for ``recipient`` (None: they hold whoever it is for)."""
+        standing = self.on_circuit(circuit, tenant_id)
+        if not standing or recipient is None:
+            return standing
+        refused = recipient in self._refused.get((circuit, tenant_id), ())
+        return [pause for pause in standing if refused or pause.holds_all]
+
+    def may_probe(self, pause: Pause, recipient: Recipient | None) -> bool:
+        """Whether a job for ``recipient`` is the one that tries whether ``pause`` is over: this says so once."""
+        if not pause.over or (pause.holds_all and self._has_to_yield(pause, recipient)):
+            return False
+        return self.has_probe(pause) and self._probes.pop(pause.pause_id, None) is not None
+
     def has_probe(self, pause: Pause) -> bool:
         """Whether this process may try one job against ``pause``, which is over; if not, it is tried for."""
         if pause.pause_id in self._probes:
@@ -117,21 +136,32 @@ class Pauses:
         self._wanted.add(pause.pause_id)
         return False
 
-    def use_probe(self, pause: Pause) -> bool:
-        """Whether the caller's job is the one that tries."""
-        return self._probes.pop(pause.pause_id, None) is not None
+    def note_taken(self, circuit: str, tenant_id: TenantId) -> None:
+        """A message of the tenant was taken on ``circuit``."""
+        if self._refused:
+            self._refused.pop((circuit, tenant_id), None)
 
-    async def block(self, circuit: str, tenant_id: TenantId, verdict: SenderBlocked) -> None:
-        """Have what ``verdict`` blames paused on ``circuit``: known here at once, and within a second elsewhere."""
-        if any(not pause.over for pause in self.on_circuit(circuit, tenant_id)):
+    async def block(
+        self, circuit: str, tenant_id: TenantId, verdict: SenderBlocked, recipient: Recipient | None = None
+    ) -> None:
+        """Have what ``verdict`` blames paused on ``circuit``: known here at once, and within a second elsewhere.
+
+        Where it was for a ``recipient``, others are held when enough of them were refused in a row, and what only they
+        have met is tried again and again after the same time: their word makes no pause longer.
+        """
+        standing = self.on_circuit(circuit, tenant_id)
+        holds_all = recipient is None or self._note_refused(circuit, tenant_id, recipient)
+        if any(not pause.over and (pause.holds_all or not holds_all) for pause in standing):
             return
         if verdict.part == "relay":
             key = PauseKey(PauseKind.RELAY, self._channel, name=circuit)
         else:
             key = PauseKey(PauseKind.SENDER, self._channel, tenant_id, circuit)
+        ceiling = CEILING if recipient is None else self._step
+        reason, code = verdict.error or "", verdict.code or ""
         try:
             async with self._database.hot() as pg:
-                stored = await block(pg, key, verdict.error or "", verdict.code or "", self._step, CEILING)
+                stored = await block(pg, key, reason, code, self._step, ceiling, holds_all=holds_all)
                 await self._read(pg)
         except (StoreUnavailable, asyncpg.PostgresError) as exc:
             log.warning("delivery.pause_not_stored", channel=self._channel, circuit=circuit, error=str(exc))
@@ -144,6 +174,7 @@ class Pauses:
                 circuit=circuit,
                 tenant_id=tenant_id,
                 code=verdict.code,
+                holds_all=holds_all,
             )
 
     async def lift(self, pauses: Iterable[Pause]) -> None:
@@ -160,7 +191,23 @@ class Pauses:
 
     async def _read(self, pg: HotConnection) -> None:
         # By their keys: every deal asks for each scope that waits, and thousands may be paused.
-        self._standing = {pause.key: pause for pause in await read_pauses(pg)}
+        before, self._standing = self._standing, {pause.key: pause for pause in await read_pauses(pg)}
+        for key in before.keys() - self._standing.keys():
+            # Somebody got through, here or elsewhere; or there are other credentials.
+            self._refused.pop((key.name, key.tenant_id), None)
+
+    def _note_refused(self, circuit: str, tenant_id: TenantId, recipient: Recipient) -> bool:
+        """Whether those refused on ``circuit`` in a row are enough."""
+        witnesses = self._refused.setdefault((circuit, tenant_id), Witnesses())
+        self._refused.move_to_end((circuit, tenant_id))
+        if len(self._refused) > MOST_REFUSED:
+            self._refused.popitem(last=False)
+        witnesses.note(recipient)
+        return witnesses.are_enough
+
+    def _has_to_yield(self, pause: Pause, recipient: Recipient | None) -> bool:
+        refused = self._refused.get((pause.key.name, pause.key.tenant_id), ())
+        return recipient in refused and pause.left is not None and pause.left > -YIELD
 
     def _stands(self, *keys: PauseKey) -> bool:
         return any(key in self._standing for key in keys)

@@ -9,6 +9,7 @@ import msgspec
 
 from shared.channel import Channel
 from shared.content import Content
+from shared.delivery.witnesses import Recipient
 from shared.ids import EventId, JobId, ScopeId, TenantId, job_uuid
 from shared.job import JobReason, JobStatus
 from shared.tenant import ScopedTenant
@@ -40,10 +41,12 @@ class Held:
 class Gate(Protocol):
     """Says what may go through a circuit (a relay, an FCM project, a push host), and learns what became of it."""
 
-    def held(self, circuit: str, tenant_id: TenantId) -> Held | None:
-        """None when a job of the tenant may go through ``circuit`` now."""
+    def held(self, circuit: str, tenant_id: TenantId, recipient: Recipient | None = None) -> Held | None:
+        """None when a job of the tenant, for ``recipient``, may go through ``circuit`` now."""
 
-    async def told(self, circuit: str, tenant_id: TenantId, verdict: Verdict, unanswered: int) -> Verdict:
+    async def told(
+        self, circuit: str, tenant_id: TenantId, verdict: Verdict, unanswered: int, recipient: Recipient | None = None
+    ) -> Verdict:
         """``verdict`` as it stands beside what others meet on ``circuit``."""
 
     def is_paused(self, tenant_id: TenantId, channel: Channel) -> bool:
@@ -53,11 +56,18 @@ class Gate(Protocol):
 class OpenGate:
     """Lets everything through: for a provider on its own."""
 
-    def held(self, _circuit: str, _tenant_id: TenantId) -> Held | None:
+    def held(self, _circuit: str, _tenant_id: TenantId, _recipient: Recipient | None = None) -> Held | None:
         """Nothing is held."""
         return None
 
-    async def told(self, _circuit: str, _tenant_id: TenantId, verdict: Verdict, _unanswered: int) -> Verdict:
+    async def told(
+        self,
+        _circuit: str,
+        _tenant_id: TenantId,
+        verdict: Verdict,
+        _unanswered: int,
+        _recipient: Recipient | None = None,
+    ) -> Verdict:
         """``verdict``."""
         return verdict
 
@@ -93,6 +103,11 @@ class Parcel(msgspec.Struct, frozen=True):
         """None when the whole job may go through ``circuit`` now."""
         self.progress.circuit = circuit
         return self.gate.held(circuit, self.tenant.tenant_id)
+
+    @property
+    def recipient(self) -> Recipient:
+        """Whom it is for, among the recipients of all tenants."""
+        return self.scope_id, self.recipient_id
 
     @property
     def stable_id(self) -> UUID:

@@ -51,7 +51,8 @@ class Pause:
 
     ``left`` is the time to ``until`` when it was read, None where that is none, or years away.
     ``over``: a provider's pause whose time is up; it stands until one job has got through. ``failures`` counts the
-    refusals in a row. ``reason`` and ``code`` are the operator's or the provider's words.
+    refusals in a row that were believed, 0: only some recipients were refused, and nobody else is held. ``reason`` and
+    ``code`` are the operator's or the provider's words.
     """
 
     pause_id: int
@@ -63,6 +64,11 @@ class Pause:
     left: timedelta | None
     over: bool
     failures: int
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether it holds whatever it names; if not, only recipients that were refused themselves."""
+        return self.failures > 0 or self.key.kind in OPERATORS
 
 
 # An operator's pause ends by itself; a provider's has to be proven over. Up to the end of the calendar it is further
@@ -83,39 +89,53 @@ async def read_pauses(pg: HotConnection) -> list[Pause]:
 
 
 PAUSE = """
-INSERT INTO pauses AS p (kind, channel, tenant_id, name, reason, paused_until)
-VALUES ($1, $2, $3, $4, left($5, 1024), $6)
+INSERT INTO pauses AS p (kind, channel, tenant_id, name, reason, code, paused_until)
+VALUES ($1, $2, $3, $4, left($5, 1024), left($6, 64), $7)
 ON CONFLICT (kind, channel, tenant_id, name) DO UPDATE
-SET reason = excluded.reason, paused_until = excluded.paused_until, paused_at = now()
+SET reason = excluded.reason, code = excluded.code, paused_until = excluded.paused_until, paused_at = now()
 """
 
 
-async def pause(pg: HotConnection, key: PauseKey, reason: str, until: datetime | None) -> None:
-    """Have ``key`` paused by an operator; a second pause of the same takes the place of the first."""
-    await pg.execute(PAUSE, *_arguments(key), reason, until)
+async def pause(pg: HotConnection, key: PauseKey, reason: str, until: datetime | None, by: str = "") -> None:
+    """Have ``key`` paused by an operator, who is called ``by``: kept as its code.
+
+    A second pause of the same takes the place of the first.
+    """
+    await pg.execute(PAUSE, *_arguments(key), reason, by, until)
 
 
-# The first refusal counts, and after that only one that comes when the pause was over: many jobs are in flight.
+# The first refusal counts, and after that only one that comes when the pause was over: many jobs are in flight. But
+# what only some recipients met gives way at once to what holds all.
 BLOCK = """
 INSERT INTO pauses AS p (kind, channel, tenant_id, name, reason, code, paused_until, failures)
-VALUES ($1, $2, $3, $4, left($5, 1024), left($6, 64), now() + $7::interval, 1)
+VALUES ($1, $2, $3, $4, left($5, 1024), left($6, 64), now() + $7::interval, CASE WHEN $9 THEN 1 ELSE 0 END)
 ON CONFLICT (kind, channel, tenant_id, name) DO UPDATE
 SET reason = excluded.reason,
     code = excluded.code,
-    failures = p.failures + 1,
+    failures = p.failures + CASE WHEN $9 OR p.failures > 0 THEN 1 ELSE 0 END,
     paused_until = now() + least($7::interval * 2 ^ least(p.failures, 16), $8::interval),
     probing_until = '-infinity'
-WHERE p.paused_until <= now()
+WHERE p.paused_until <= now() OR ($9 AND p.failures = 0)
 RETURNING pause_id
 """
 
 
-async def block(pg: HotConnection, key: PauseKey, reason: str, code: str, step: timedelta, ceiling: timedelta) -> bool:
+async def block(
+    pg: HotConnection,
+    key: PauseKey,
+    reason: str,
+    code: str,
+    step: timedelta,
+    ceiling: timedelta,
+    *,
+    holds_all: bool = True,
+) -> bool:
     """Have ``key`` paused because a provider refuses us, for ``step`` · 2ⁿ, at most ``ceiling``.
 
     n counts the refusals before this one; a refusal while the pause lasts changes nothing, and False is returned.
+    ``holds_all``: not only those recipients for whom we were refused. What holds all goes on doing so.
     """
-    return await pg.fetchval(BLOCK, *_arguments(key), reason, code, step, ceiling) is not None
+    return await pg.fetchval(BLOCK, *_arguments(key), reason, code, step, ceiling, holds_all) is not None
 
 
 TAKE_PROBE_IF_FREE = """

@@ -13,6 +13,7 @@ from services.push.settings import PushSettings
 from shared.broker.local import LocalBus
 from shared.channel import Channel
 from shared.content import PushContent
+from shared.delivery.worker import KnownTenants
 from shared.ids import EventId, ScopeId, TenantId, new_event_id
 from shared.lifecycle import Part, run_parts
 from shared.retry import RetryPolicy
@@ -90,17 +91,17 @@ class Pushing:
         self.vapid = OneKey(new_vapid_key())
         self._tokens: dict[int, str] = {0: ""}
 
-    async def phone(self, *tokens: str, recipient_id: str = "bob") -> list[StoredTarget]:
+    async def phone(self, *tokens: str, recipient_id: str = "bob", scope_id: ScopeId = SCOPE) -> list[StoredTarget]:
         """Targets of one recipient, registered in this order."""
         made = []
         for token in tokens:
             async with self.database.begin() as connection:
-                target = (await register(connection, SCOPE, recipient_id, "fcm", token)).target
+                target = (await register(connection, scope_id, recipient_id, "fcm", token)).target
             self._tokens[target.target_id] = token
             made.append(target)
         return made
 
-    async def browser(self, *names: str, recipient_id: str = "bob") -> list[Browser]:
+    async def browser(self, *names: str, recipient_id: str = "bob", scope_id: ScopeId = SCOPE) -> list[Browser]:
         """Browsers of one recipient, subscribed with the tenant's key and registered in this order."""
         made = []
         for name in names:
@@ -108,7 +109,7 @@ class Pushing:
             browser.sender = self.vapid.key.public if self.vapid.key else None
             async with self.database.begin() as connection:
                 registered = await register(
-                    connection, SCOPE, recipient_id, "webpush", browser.endpoint, "web", keys=browser.keys
+                    connection, scope_id, recipient_id, "webpush", browser.endpoint, "web", keys=browser.keys
                 )
             self._tokens[registered.target.target_id] = name
             made.append(browser)
@@ -171,7 +172,12 @@ class Pushing:
 
 @asynccontextmanager
 async def service(
-    pushing: Pushing, *, name: str = "worker", accounts: ServiceAccounts | None = None, **settings: Any
+    pushing: Pushing,
+    *,
+    name: str = "worker",
+    accounts: ServiceAccounts | None = None,
+    tenants: KnownTenants | None = None,
+    **settings: Any,
 ) -> AsyncIterator[asyncio.Event]:
     """A running push service; the event stops it."""
     accounts = accounts or OneAccount(parse_service_account(pushing.peer.account.text.encode()))
@@ -187,7 +193,7 @@ async def service(
         PushSettings(**changed),
         pushing.database,
         LocalBus(),
-        OneTenant(),
+        tenants or OneTenant(),
         accounts,
         pushing.vapid,
         pushing.web.rules,

@@ -82,6 +82,7 @@ class WebPushPeer:
         self.rules = EndpointRules(trusted=frozenset({Pair("127.0.0.1", self.port)}))
         self.browsers: dict[str, Browser] = {}
         self.refusals: list[str] = []
+        self.posts: list[str] = []
         self.lines = Lines()
         self.serving = False
         self._once: dict[str, deque[Act]] = defaultdict(deque)
@@ -125,6 +126,7 @@ class WebPushPeer:
         if browser is None:
             return web.Response(status=404, text="no such subscription")
         browser.post_count += 1
+        self.posts.append(name)
         act = self._once[name].popleft() if self._once[name] else self._always.get(name)
         if isinstance(act, Wait):
             await act.until.wait()

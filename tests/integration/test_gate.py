@@ -58,7 +58,7 @@ async def until_sent(database: Database, count: int) -> None:
 
 
 async def until_rows(database: Database, condition: str, count: int) -> None:
-    async with asyncio.timeout(SECONDS), database.hot() as pg:
+    async with asyncio.timeout(SECONDS), database.hot(timedelta(seconds=SECONDS)) as pg:
         while await pg.fetchval(f"SELECT count(*) FROM outgoing WHERE {condition}") != count:
             await asyncio.sleep(0.02)
 

@@ -11,6 +11,7 @@ import pytest
 
 from shared.channel import Channel
 from shared.delivery.provider import Folded, Held, OpenGate
+from shared.delivery.witnesses import Recipient
 from shared.ids import TenantId
 from shared.job import JobReason
 from shared.retry import RetryPolicy
@@ -116,10 +117,17 @@ async def test_what_only_firebase_knows_to_be_too_large_is_posted_once_and_costs
 class Untouched(OpenGate):
     """A gate that hears of nothing."""
 
-    def held(self, circuit: str, _tenant_id: TenantId) -> Held | None:
+    def held(self, circuit: str, _tenant_id: TenantId, _recipient: Recipient | None = None) -> Held | None:
         raise AssertionError(circuit)
 
-    async def told(self, circuit: str, _tenant_id: TenantId, _verdict: Verdict, _unanswered: int) -> Verdict:
+    async def told(
+        self,
+        circuit: str,
+        _tenant_id: TenantId,
+        _verdict: Verdict,
+        _unanswered: int,
+        _recipient: Recipient | None = None,
+    ) -> Verdict:
         raise AssertionError(circuit)
 
 

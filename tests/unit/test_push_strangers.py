@@ -1,58 +1,97 @@
-"""When a refusal blames one target, and when it blames us: by whether more of them take our messages than refuse."""
+"""When a refusal blames one target, and when it blames us: by whether more recipients take our messages than refuse."""
 
-from services.push.strangers import Strangers
+import pytest
+
+from services.push.strangers import LATELY_SECONDS, Judged, Strangers
+from shared.ids import ScopeId
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
 OTHERS = SenderBlocked("sender", "SENDER_ID_MISMATCH", "SenderId mismatch")
 KEPT = Rejected(code="SENDER_ID_MISMATCH", error="SenderId mismatch")
 
 
-def judged(*verdicts: Verdict, strangers: Strangers | None = None, credential: str = "one") -> list[Verdict]:
-    return (strangers or Strangers()).judge("fcm", credential, verdicts)
+class Town:
+    """Recipients by name, who are rung one after the other, a second apart."""
+
+    def __init__(self) -> None:
+        self.now = 10_000.0
+        self._strangers = Strangers(lambda: self.now)
+
+    def rings(self, name: str, *verdicts: Verdict, again: bool = False, credential: str = "one") -> Judged:
+        """What is made of the verdicts on one recipient's targets."""
+        self.now += 1.0
+        return self._strangers.judge("fcm", credential, (ScopeId(1), name), verdicts, again=again)
 
 
-def test_the_first_refusal_blames_us_and_so_do_most_of_many() -> None:
-    assert judged(OTHERS) == [OTHERS]
-    assert judged(Delivered(), OTHERS) == [Delivered(), OTHERS]
-    assert judged(*[OTHERS] * 19, Delivered()) == [*[OTHERS] * 19, Delivered()]
+@pytest.fixture
+def town() -> Town:
+    return Town()
 
 
-def test_one_among_many_that_are_ours_is_a_stranger() -> None:
-    assert judged(Delivered(), Delivered(), OTHERS) == [Delivered(), Delivered(), KEPT]
-    strangers = Strangers()
-    judged(Delivered(), Delivered(), strangers=strangers)
-    assert judged(OTHERS, strangers=strangers) == [KEPT]
-    # As many strangers as friends: from here on it may well be us.
-    assert judged(OTHERS, strangers=strangers) == [OTHERS]
+def test_the_first_refusal_blames_us_and_so_do_most_of_many(town: Town) -> None:
+    tables: list[list[Verdict]] = [[OTHERS], [Delivered(), OTHERS], [*[OTHERS] * 19, Delivered()]]
+    for verdicts in tables:
+        assert town.rings("bob", *verdicts) == Judged(verdicts)
 
 
-def test_friends_of_yesterday_do_not_vouch_for_credentials_that_fail_today() -> None:
-    strangers = Strangers()
-    judged(*[Delivered()] * 100, strangers=strangers)
-    assert judged(Delivered(), *[OTHERS] * 19, strangers=strangers) == [Delivered(), *[OTHERS] * 19]
-    judged(*[Delivered()] * 100, strangers=strangers)
-    judged(Delivered(), strangers=strangers)
-    assert judged(OTHERS, strangers=strangers) == [KEPT]
-    assert judged(OTHERS, strangers=strangers) == [OTHERS], "two in a row, and nobody in between who took anything"
-    judged(Delivered(), strangers=strangers)
-    assert judged(OTHERS, strangers=strangers) == [KEPT]
+def test_one_among_many_of_a_recipients_own_is_a_stranger_at_once(town: Town) -> None:
+    assert town.rings("bob", Delivered(), Delivered(), OTHERS) == Judged([Delivered(), Delivered(), KEPT])
 
 
-def test_friends_met_one_at_a_time_vouch_as_those_met_at_once_do() -> None:
-    strangers = Strangers()
-    judged(Delivered(), strangers=strangers)
-    judged(Delivered(), strangers=strangers)
-    assert judged(OTHERS, strangers=strangers) == [KEPT]
-    assert judged(OTHERS, strangers=strangers) == [OTHERS]
+def test_while_others_get_through_a_refusal_waits_once_and_is_then_the_targets_own(town: Town) -> None:
+    town.rings("ann", Delivered())
+    town.rings("ben", Delivered())
+    assert town.rings("carol", OTHERS) == Judged([OTHERS], own_matter=True)
+    town.rings("ann", Delivered())
+    town.rings("ben", Delivered())
+    assert town.rings("carol", OTHERS, again=True) == Judged([KEPT])
 
 
-def test_other_credentials_begin_with_a_clean_sheet() -> None:
-    strangers = Strangers()
-    judged(*[Delivered()] * 100, strangers=strangers)
-    assert judged(OTHERS, strangers=strangers, credential="two") == [OTHERS]
+def test_who_got_through_before_does_not_vouch_for_what_is_refused_again_since(town: Town) -> None:
+    town.rings("ann", Delivered())
+    town.rings("ben", Delivered())
+    town.rings("carol", OTHERS)
+    assert town.rings("carol", OTHERS, again=True) == Judged([OTHERS])
+    # Nor do they vouch for a second one right behind the first.
+    assert town.rings("dave", OTHERS) == Judged([OTHERS])
 
 
-def test_what_is_said_of_the_credentials_themselves_is_left_alone() -> None:
+def test_a_recipient_has_one_voice_however_many_targets_and_messages(town: Town) -> None:
+    for _ in range(50):
+        town.rings("friendly", *[Delivered()] * 20)
+    assert town.rings("bob", OTHERS) == Judged([OTHERS]), "one that takes everything is not most"
+    for name in ("ann", "ben", "cleo"):
+        town.rings(name, Delivered())
+    for _ in range(50):
+        town.rings("hostile", *[OTHERS] * 20)
+    for name in ("ann", "ben", "cleo"):
+        town.rings(name, Delivered())
+    assert town.rings("bob", OTHERS, again=True) == Judged([KEPT]), "three friends, two strangers"
+
+
+def test_friends_of_an_hour_ago_do_not_vouch(town: Town) -> None:
+    for name in ("ann", "ben", "cleo"):
+        town.rings(name, Delivered())
+    town.now += LATELY_SECONDS
+    assert town.rings("bob", OTHERS) == Judged([OTHERS])
+
+
+def test_who_was_a_stranger_an_hour_ago_has_not_been_one_all_the_time(town: Town) -> None:
+    town.rings("bob", OTHERS)
+    for name in ("ann", "ben", "cleo"):
+        town.rings(name, Delivered())
+    town.now += LATELY_SECONDS
+    assert town.rings("dave", OTHERS) == Judged([OTHERS])
+    assert town.rings("bob", OTHERS, again=True) == Judged([OTHERS])
+
+
+def test_other_credentials_begin_with_a_clean_sheet(town: Town) -> None:
+    for name in ("ann", "ben", "cleo"):
+        town.rings(name, Delivered())
+    assert town.rings("bob", OTHERS, again=True, credential="two") == Judged([OTHERS])
+
+
+def test_what_is_said_of_the_credentials_themselves_is_left_alone(town: Town) -> None:
     friends = [Delivered()] * 5
     for verdict in (
         SenderBlocked("sender", "BadJwtToken", "BadJwtToken"),
@@ -61,13 +100,14 @@ def test_what_is_said_of_the_credentials_themselves_is_left_alone() -> None:
         Deferred(code="QUOTA_EXCEEDED"),
         Rejected(target_dead=True, code="UNREGISTERED"),
     ):
-        assert judged(*friends, verdict) == [*friends, verdict]
+        assert town.rings("bob", *friends, verdict, again=True) == Judged([*friends, verdict])
 
 
-def test_every_services_words_for_another_sender_are_known() -> None:
+def test_every_services_words_for_another_sender_are_known(town: Town) -> None:
     for said in (
         "VapidPkHashMismatch",
         "the VAPID credentials in the authorization header do not correspond to the credentials used to subscribe",
         "the key in the authorization header does not correspond to the sender ID used to subscribe this user",
     ):
-        assert isinstance(judged(*[Delivered()] * 2, SenderBlocked("sender", "HTTP 403", said))[-1], Rejected)
+        judged = town.rings("bob", *[Delivered()] * 2, SenderBlocked("sender", "HTTP 403", said))
+        assert isinstance(judged.verdicts[-1], Rejected)

@@ -1,0 +1,159 @@
+"""Recipients whose targets are made to fail: they stop themselves, and nobody else's messages.
+
+Waits after a refusal or silence are long here, so that whatever is held once stays held.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from shared.delivery.witnesses import ENOUGH
+from shared.ids import ScopeId
+from shared.store.database import Database
+from shared.store.pauses import Pause, read_pauses
+from tests.factories import WAIT_SECONDS
+from tests.fakes.fcm import OTHER_PROJECTS_TOKEN, UNAVAILABLE, Act, Drop, Hang, Say
+from tests.fakes.pushing import Outcome, Pushing, push_job, pushing_on, service
+from tests.fakes.tenants import TenantEach
+from tests.fakes.webpush import WRONG_KEY
+
+LONG = timedelta(minutes=10)
+SENT = Outcome("SENT", "", 1, 0, 0)
+ELSEWHERE = ScopeId(2)
+"""Another tenant's half."""
+NO_KEY = Say(401, b'{"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "missing credential"}}')
+DOWN = Say(503)
+
+
+@pytest.fixture
+async def pushing(database: Database) -> AsyncIterator[Pushing]:
+    async with pushing_on(database) as ready:
+        await ready.browser("bob's")
+        await ready.browser("eve's", recipient_id="eve", scope_id=ELSEWHERE)
+        await ready.phone("bob's phone")
+        await ready.phone("eve's phone", recipient_id="eve", scope_id=ELSEWHERE)
+        yield ready
+
+
+async def make_hostile(pushing: Pushing, kind: str, act: Act, count: int = 1, targets: int = 20) -> list[str]:
+    """So many recipients, each with so many targets that ``act``; their names."""
+    names = [f"mallory-{number}" for number in range(count)]
+    for name in names:
+        made = [f"{name}-{number}" for number in range(targets)]
+        await (pushing.phone if kind == "fcm" else pushing.browser)(*made, recipient_id=name)
+        for one in made:
+            pushing.peer.always(one, act)
+            pushing.web.always(one, act)
+    return names
+
+
+async def standing(database: Database) -> list[Pause]:
+    async with database.hot() as pg:
+        return await read_pauses(pg)
+
+
+async def victims_are_served(pushing: Pushing, before: int) -> None:
+    """Bob, and eve of another tenant, get their messages at the first claim: they were not held even once."""
+    await pushing.post(push_job(), push_job(recipient_id="eve", scope_id=ELSEWHERE), push_job())
+    assert (await pushing.until_settled(before + 3))[-3:] == [SENT] * 3
+
+
+REFUSALS = [("webpush", WRONG_KEY), ("webpush", NO_KEY), ("fcm", OTHER_PROJECTS_TOKEN)]
+
+
+@pytest.mark.parametrize(("kind", "act"), REFUSALS)
+@pytest.mark.parametrize("count", [1, ENOUGH - 1])
+async def test_targets_that_refuse_us_pause_nobody_but_their_owners(
+    pushing: Pushing, database: Database, kind: str, act: Act, count: int
+) -> None:
+    names = await make_hostile(pushing, kind, act, count)
+    async with service(pushing, tenants=TenantEach(), unanswered_step=LONG):
+        await pushing.post(*(push_job(recipient_id=name) for name in names))
+        assert {one.status for one in await pushing.until_settled(count)} == {"PENDING"}
+        (pause,) = await standing(database)
+        assert not pause.holds_all
+        await victims_are_served(pushing, count)
+        # Bob got through, so that others begin a new row; another message to each of them changes nothing.
+        await pushing.post(*(push_job(recipient_id=name) for name in names))
+        await pushing.until_settled(2 * count + 3)
+        await victims_are_served(pushing, 2 * count + 3)
+    for name in names:
+        assert len(await pushing.tokens(name)) == 20
+
+
+async def test_a_message_that_nobody_takes_ends_with_its_time(pushing: Pushing, database: Database) -> None:
+    (name,) = await make_hostile(pushing, "webpush", WRONG_KEY)
+    async with service(pushing, tenants=TenantEach(), unanswered_step=timedelta(seconds=1)):
+        await pushing.post(push_job(recipient_id=name, expires_in=timedelta(seconds=4)))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while [one.reason for one in await pushing.outcomes()] != ["expired"]:
+                await pushing.make_due()
+                await asyncio.sleep(0.1)
+    assert len(await pushing.tokens(name)) == 20
+
+
+@pytest.mark.parametrize(("kind", "act"), [("webpush", Drop()), ("webpush", DOWN), ("fcm", UNAVAILABLE)])
+@pytest.mark.parametrize("count", [1, ENOUGH - 1])
+async def test_targets_that_never_answer_stop_nobody_but_their_owners(
+    pushing: Pushing, kind: str, act: Act, count: int
+) -> None:
+    names = await make_hostile(pushing, kind, act, count)
+    async with service(pushing, tenants=TenantEach(), unanswered_step=LONG):
+        await pushing.post(*(push_job(recipient_id=name) for name in names))
+        assert {one.status for one in await pushing.until_settled(count)} == {"PENDING"}
+        await victims_are_served(pushing, count)
+
+
+async def test_who_has_targets_that_hang_is_left_alone_and_holds_no_slots(pushing: Pushing) -> None:
+    (name,) = await make_hostile(pushing, "webpush", Hang())
+    quick = service(
+        pushing,
+        tenants=TenantEach(),
+        unanswered_step=LONG,
+        slots=4,
+        attempt_timeout=timedelta(seconds=2),
+        lease=timedelta(seconds=9),
+    )
+    async with quick:
+        await pushing.post(push_job(recipient_id=name))
+        await pushing.until_settled()
+        posts = len(pushing.web.posts)
+        await pushing.post(*(push_job(recipient_id=name) for _ in range(12)))
+        await victims_are_served(pushing, 13)
+        # Two seconds after the first one another may try: twelve may not.
+        assert len(pushing.web.posts) <= posts + 20 + 3
+    assert len(await pushing.tokens(name)) == 20
+
+
+@pytest.mark.parametrize(("kind", "act"), REFUSALS)
+async def test_where_many_pause_everybody_one_of_the_others_tries_first_and_ends_it(
+    pushing: Pushing, database: Database, kind: str, act: Act
+) -> None:
+    names = await make_hostile(pushing, kind, act, ENOUGH, targets=1)
+    async with service(pushing, tenants=TenantEach(), unanswered_step=timedelta(seconds=2)):
+        await pushing.post(*(push_job(recipient_id=name) for name in names))
+        await pushing.until_settled(ENOUGH)
+        (pause,) = await standing(database)
+        assert pause.holds_all
+        await pushing.post(push_job())
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (await pushing.outcomes())[-1] != SENT:
+                await asyncio.sleep(0.02)
+        assert not any(pause.holds_all for pause in await standing(database))
+    posts = pushing.peer.posts if kind == "fcm" else pushing.web.posts
+    assert posts[ENOUGH].startswith("bob's")
+
+
+async def test_a_key_that_is_wrong_for_everybody_is_found_out_by_the_first_few(
+    pushing: Pushing, database: Database
+) -> None:
+    names = await make_hostile(pushing, "webpush", WRONG_KEY, 2 * ENOUGH, targets=1)
+    async with service(pushing, tenants=TenantEach(), unanswered_step=LONG, slots=2):
+        await pushing.post(*(push_job(recipient_id=name) for name in names))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not any(pause.holds_all for pause in await standing(database)):
+                await asyncio.sleep(0.02)
+        await pushing.until_settled(2 * ENOUGH)
+    assert ENOUGH <= len(pushing.web.posts) <= ENOUGH + 2
