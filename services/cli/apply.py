@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from services.cli.acts import record
 from services.cli.beside import find_settings
 from services.cli.exits import complain, show
 from services.cli.key import KeySettings
@@ -27,6 +28,8 @@ def apply(file: Path, *, check: bool, prune: bool, as_json: bool) -> None:
 
     applied = asyncio.run(work())
     complain(*(f"warning: {warning}" for warning in applied.warnings))
+    if applied.changed and not check:
+        record("applied", tenant=applied.tenant_key, version=applied.version, pruned=prune)
     fields = {
         "tenant": applied.tenant_key,
         "version": applied.version,

@@ -51,6 +51,9 @@ def expected_errors() -> Iterator[None]:
 
 def complain(*lines: str) -> None:
     """Say what went wrong, on standard error."""
+    if sys.stderr is None:
+        # Closed by whoever called: print would take standard output instead.
+        return
     for line in lines:
         print(f"waybill: {visible(line)}", file=sys.stderr)
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from services.cli.acts import record
 from services.cli.beside import read_settings
 from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, show
@@ -42,7 +43,8 @@ def revoke(named: str, *, as_json: bool) -> None:
     async def work(database: Database) -> tuple[IssuedKey, bool]:
         async with database.hot() as pg:
             one = await _the_one(pg, named)
-            revoked = await revoke_if_not_yet(pg, one.key_id)
+            if revoked := await revoke_if_not_yet(pg, one.key_id):
+                record("key_revoked", tenant=one.tenant, mode=one.mode, id=one.key_id)
             return next(key for key in await list_keys(pg) if key.key_id == one.key_id), revoked
 
     one, revoked = _run(work)

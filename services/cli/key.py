@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from services.cli.acts import record
 from services.cli.beside import read_settings
 from services.cli.exits import UsageMistake, show
 from services.cli.store import half_of, mode_of, open_store
@@ -38,6 +39,7 @@ def create(
             return await issue_key(database, tenant, mode, granted, expires_at)
 
     key = asyncio.run(work(read_settings(KeySettings).database_url))
+    record("key_created", tenant=tenant, mode=mode, permissions=granted)
     fields = {
         "key": key,
         "tenant": tenant,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from services.cli.acts import operator, record
 from services.cli.beside import read_settings
 from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, UsageMistake, complain, show
@@ -14,7 +15,7 @@ from shared.channel import Channel
 from shared.ids import ScopeId, TenantId
 from shared.store.database import Database
 from shared.store.paused_jobs import FIRST, Covered, bring_back, count_standing, find_claimed
-from shared.store.pauses import EVERY_TENANT, Pause, PauseKey, PauseKind, read_pauses
+from shared.store.pauses import EVERY_TENANT, OPERATORS, Pause, PauseKey, PauseKind, read_pauses
 from shared.store.pauses import pause as store_pause
 from shared.store.pauses import resume as store_resume
 from shared.suggestion import did_you_mean
@@ -69,18 +70,23 @@ def pause(selectors: Selectors, *, until: str | None, reason: str, wait: bool, a
     if len(reason) > LONGEST_REASON:
         raise UsageMistake(f"--reason is longer than {LONGEST_REASON} characters")
     ends_at = None if until is None else _ahead(until)
+    fields = {**_named(selectors), "until": None if ends_at is None else write_instant(ends_at), "reason": reason}
 
     async def work(database: Database) -> None:
         halves = await _halves(database)
         key = _key(selectors, halves, known_types=True)
         async with database.hot() as pg:
-            await store_pause(pg, key, reason, ends_at)
+            await store_pause(pg, key, reason, ends_at, operator())
+        record("paused", **fields)
         if wait:
-            await until_over(database, _covered(key, halves))
+            try:
+                await until_over(database, _covered(key, halves))
+            except asyncio.CancelledError:
+                complain(f"not waited to the end: {selectors} is paused all the same")
+                raise
 
     _run(work)
     lasts = "until somebody resumes it" if ends_at is None else f"until {write_instant(ends_at)}"
-    fields = {**_named(selectors), "until": None if ends_at is None else write_instant(ends_at), "reason": reason}
     end = " Nothing of it is in flight any more." if wait else ""
     show(fields, as_json, f"Paused: {selectors}, {lasts}. Its jobs stay PENDING.{end}")
 
@@ -94,6 +100,7 @@ def resume(selectors: Selectors, *, as_json: bool) -> None:
         async with database.hot() as pg:
             if not await store_resume(pg, key):
                 raise CommandFailed(f"{selectors} is not paused: `waybill pauses` lists what is")
+        record("resumed", **_named(selectors))
         if key.kind is not PauseKind.EVENT_TYPE:
             return 0
         # Until every worker knows, they set aside again whatever comes due.
@@ -211,13 +218,15 @@ def _named(selectors: Selectors) -> dict[str, object]:
 
 def _fields(one: Pause, tenants: Mapping[TenantId, str]) -> dict[str, object]:
     key = one.key
+    by_operator = key.kind in OPERATORS
     return {
         "kind": key.kind,
         "channel": key.channel or None,
         "tenant": tenants.get(key.tenant_id, str(key.tenant_id)) if key.tenant_id else None,
         "name": key.name or None,
         "reason": one.reason or None,
-        "code": one.code or None,
+        "code": None if by_operator else one.code or None,
+        "by": one.code or None if by_operator else None,
         "since": write_instant(one.paused_at),
         "until": None if one.until is None else write_instant(one.until),
         "being_probed": one.over,
@@ -229,4 +238,5 @@ def _line(fields: Mapping[str, object]) -> str:
     what = " ".join(str(fields[name]) for name in ("kind", "tenant", "name", "channel") if fields[name] is not None)
     until = "until it is resumed" if fields["until"] is None else f"until {fields['until']}"
     why = "".join(f", {fields[name]}" for name in ("code", "reason") if fields[name] is not None)
-    return f"{what}: since {fields['since']}, {until}{why}"
+    who = "" if fields["by"] is None else f", by {fields['by']}"
+    return f"{what}: since {fields['since']}, {until}{who}{why}"

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from services.cli.acts import record
 from services.cli.beside import read_settings
 from services.cli.exits import CommandFailed, show
 from services.cli.key import KeySettings
@@ -24,6 +25,8 @@ def vapid(tenant: str, *, as_json: bool) -> None:
             return await vapid_key(database, sealer, tenant)
 
     key, made = asyncio.run(work())
+    if made:
+        record("vapid_key_made", tenant=tenant)
     show({"tenant": tenant, "public_key": key.public, "made": made}, as_json, key.public)
 
 

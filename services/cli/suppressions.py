@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from services.cli.acts import record
 from services.cli.beside import read_settings
 from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, UsageMistake, complain, show
@@ -65,6 +66,7 @@ def add(tenant: str, addresses: Sequence[str], *, test: bool, detail: str | None
             ]
 
     added = _run(tenant, test, work)
+    record("suppressed", tenant=tenant, mode=mode_of(test), ids=[one.suppression_id for one in added])
     show([_fields(one) for one in added], as_json, *(f"Suppressed: {one.address}" for one in added))
 
 
@@ -79,6 +81,7 @@ def remove(tenant: str, addresses: Sequence[str], *, test: bool, as_json: bool) 
     others = [address for address in addresses if address not in removed]
     if not removed:
         raise CommandFailed(f"{tenant} suppresses {', '.join(others)} not at all: nothing was changed")
+    record("suppressions_removed", tenant=tenant, mode=mode_of(test), count=len(removed))
     complain(*(f"{address} was not suppressed" for address in others))
     names = [normal_address(address) for address in removed]
     show({"removed": names}, as_json, *(f"Written to again: {name}" for name in names))

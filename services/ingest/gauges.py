@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import math
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 
 from shared.channel import BUILT_CHANNELS, Channel
@@ -17,7 +18,8 @@ from shared.store.backlog import Backlog, due_jobs, queued_events
 from shared.store.database import Database, HotConnection
 from shared.store.discovery import EVER, RECENT
 from shared.store.numbering import unnumbered_seconds
-from shared.store.pauses import PauseKind, read_pauses
+from shared.store.pauses import OPERATORS, Pause, PauseKind, read_pauses
+from shared.web.instant import write_instant
 
 log = get_logger()
 
@@ -34,6 +36,7 @@ class Gauges:
         self._database = database
         self._numbers = itertools.count()
         self._since: dict[str, timedelta] = {}
+        self._paused: Mapping[int, Pause] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look until ``stop``."""
@@ -53,17 +56,43 @@ class Gauges:
             self._since.clear()
         async with self._database.hot() as pg:
             backlogs = {name: await self._backlog(pg, name) for name in (*BUILT_CHANNELS, EVENTS)}
-            standing = Counter(pause.key.kind for pause in await read_pauses(pg))
+            pauses = await read_pauses(pg)
             changes_waiting_seconds.set(await unnumbered_seconds(pg))
         self._since = {name: backlog.reach + RECENT for name, backlog in backlogs.items()}
+        standing = Counter(pause.key.kind for pause in pauses)
+        self._tell({pause.pause_id: pause for pause in pauses if pause.key.kind in OPERATORS})
         _say(
             {name: (backlog.count, backlog.oldest.total_seconds()) for name, backlog in backlogs.items()},
             {kind: standing[kind] for kind in PauseKind},
         )
 
+    def _tell(self, paused: Mapping[int, Pause]) -> None:
+        """Log what operators have paused since the last look, and what is paused no more: a command's word is gone."""
+        before, self._paused = self._paused, paused
+        for pause_id, pause in paused.items():
+            if pause_id not in before or before[pause_id].paused_at != pause.paused_at:
+                _log_pause("pause.stands", pause)
+        for pause_id in before.keys() - paused.keys():
+            _log_pause("pause.ended", before[pause_id])
+
     async def _backlog(self, pg: HotConnection, name: str) -> Backlog:
         since = self._since.get(name, EVER)
         return await (queued_events(pg, since) if name == EVENTS else due_jobs(pg, Channel(name), since))
+
+
+def _log_pause(event: str, pause: Pause) -> None:
+    key = pause.key
+    log.info(
+        event,
+        kind=key.kind,
+        channel=key.channel or None,
+        tenant_id=key.tenant_id or None,
+        event_type=key.name or None,
+        by=pause.code or None,
+        reason=pause.reason or None,
+        since=write_instant(pause.paused_at),
+        until=None if pause.until is None else write_instant(pause.until),
+    )
 
 
 def _say(backlogs: dict[str, tuple[float, float]], standing: dict[PauseKind, float]) -> None:

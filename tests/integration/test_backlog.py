@@ -5,6 +5,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from services.ingest.announcer import Announcer
 from services.ingest.gauges import WHOLE_LOOK_EVERY, Gauges
@@ -117,6 +118,25 @@ async def test_a_look_goes_back_only_as_far_as_the_last_one_did_but_for_one_a_mi
         # As if its transaction had taken an hour to commit.
         await make_due(database, 2, 60 * MINUTE)
     assert looks == [20, 20, 20, 20, 60]
+
+
+async def test_an_operators_pause_is_logged_when_it_stands_is_changed_and_has_ended(database: Database) -> None:
+    gauges, key = Gauges(database), PauseKey(PauseKind.EVENT_TYPE, "email", TenantId(1), "reminder")
+    with capture_logs() as lines:
+        async with database.hot() as pg:
+            await pause(pg, key, "wrong wording", None, "ada@ops1")
+            await block(pg, PauseKey(PauseKind.RELAY, "email", name="mx"), "535", "535", MINUTE, MINUTE)
+            for _ in range(2):
+                await gauges.look()
+            await pause(pg, key, "still wrong", None, "eve@ops2")
+            await gauges.look()
+            await resume(pg, key)
+            await gauges.look()
+    assert [(line["event"], line["event_type"], line["by"], line["reason"]) for line in lines] == [
+        ("pause.stands", "reminder", "ada@ops1", "wrong wording"),
+        ("pause.stands", "reminder", "eve@ops2", "still wrong"),
+        ("pause.ended", "reminder", "eve@ops2", "still wrong"),
+    ]
 
 
 async def test_pauses_are_counted_by_their_kind_while_they_stand(database: Database) -> None:

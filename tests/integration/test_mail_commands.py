@@ -61,7 +61,9 @@ async def test_suppressions_are_added_listed_and_removed_by_hand(database_url: s
     tenant = model.key
     waybill = Shell(database_url)
     added = await waybill("suppressions", "add", tenant, "Bob@Example.com", "eve@example.com", "--detail", "asked us")
-    assert (added.returncode, added.stderr) == (0, "")
+    (line,) = added.stderr.splitlines()
+    assert (added.returncode, json.loads(line)["event"]) == (0, "operator.suppressed")
+    assert "example.com" not in line
     listed = json.loads((await waybill("suppressions", "list", tenant, "--json")).stdout)
     assert [(one["address"], one["reason"], one["source"], one["detail"]) for one in listed] == [
         ("eve@example.com", "manual", "command", "asked us"),

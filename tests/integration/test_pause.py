@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from services.cli import pause
+from services.cli.acts import operator
 from services.cli.exits import CommandFailed
 from services.cli.main import main
 from services.cli.pause import until_over
@@ -151,6 +152,18 @@ async def test_a_mistake_is_told_and_nothing_is_paused(
     assert await installed.keys() == []
 
 
+async def test_who_paused_and_resumed_is_a_line_for_whoever_keeps_what_a_command_says(installed: Installed) -> None:
+    lines = []
+    for arguments in (["pause", "--channel", "email", "--reason", "relay moves"], ["resume", "--channel", "email"]):
+        _, _, complaints = await installed.waybill(*arguments)
+        lines.append(json.loads(complaints))
+    assert [(line["event"], line["by"], line["channel"], line["level"]) for line in lines] == [
+        ("operator.paused", operator(), "email", "info"),
+        ("operator.resumed", operator(), "email", "info"),
+    ]
+    assert (lines[0]["reason"], lines[0]["until"]) == ("relay moves", None)
+
+
 async def test_an_event_type_that_has_left_the_file_can_still_be_resumed(installed: Installed) -> None:
     await installed.waybill("pause", "--event-type", "campus/booking_confirmed")
     await apply_model(installed.database, replace(tenant_model(), event_types={}))
@@ -195,7 +208,8 @@ async def test_the_list_tells_of_operators_and_providers_pauses(installed: Insta
     )
     lines = (await installed.waybill("pauses"))[1].splitlines()
     assert lines[0].startswith("tenant campus email: since ")
-    assert lines[0].endswith(", until it is resumed, exam week")
+    assert lines[0].endswith(f", until it is resumed, by {operator()}, exam week")
+    assert (first["by"], first["code"], second["by"]) == (operator(), None, None)
 
 
 async def test_wait_returns_when_what_was_in_flight_has_ended(installed: Installed) -> None:
@@ -203,6 +217,7 @@ async def test_wait_returns_when_what_was_in_flight_has_ended(installed: Install
     waiting = await installed.start("pause", "--tenant", "campus", "--wait")
     assert waiting.stderr is not None
     async with asyncio.timeout(60):
+        assert b'"operator.paused"' in await waiting.stderr.readline()
         assert await waiting.stderr.readline() == b"waybill: waiting for 1 in flight\n"
     assert await installed.keys() == [("tenant", "", 1, "")]
     ending = asyncio.create_task(waiting.communicate())
