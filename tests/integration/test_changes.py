@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from shared.ids import EventId, format_event_id, format_job_id
 from shared.job import JobReason, JobStatus
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.cancel import cancel_events
+from shared.store.claim import Claim
 from shared.store.database import Database
 from shared.store.expiry import expire_locked, lock_expired
 from shared.store.inbox_delivery import enter_siblings
@@ -26,7 +27,7 @@ from shared.store.routing import End, finish_if_queued
 from shared.store.settle import AttemptRow, settle_if_claimed
 from shared.tenant import Mode
 from shared.verdict import VERDICT_WORDS, Deferred, Delivered, Rejected, Verdict
-from tests.factories import accept_events, claim_jobs, create_jobs, new_event, new_job
+from tests.factories import accept_events, claim_jobs, create_jobs, end_leases, new_event, new_job
 from tests.fakes.changes import change_mistakes, in_short, number_all, read_all, until_told
 from tests.fakes.ingest import Ingest, running_ingest
 
@@ -62,8 +63,13 @@ async def mail(ingest: Ingest, mode: Mode = Mode.LIVE, **changes: Any) -> EventI
 
 async def settle(ingest: Ingest, verdict: Verdict) -> None:
     """Every due mail was tried and got ``verdict``."""
+    await report(ingest, await claim_jobs(ingest.database, scopes=list(ingest.scopes.values())), verdict)
+
+
+async def report(ingest: Ingest, claims: Sequence[Claim], verdict: Verdict) -> None:
+    """``claims`` came to ``verdict``."""
     reports = []
-    for claim in await claim_jobs(ingest.database, scopes=list(ingest.scopes.values())):
+    for claim in claims:
         word = VERDICT_WORDS[type(verdict)]
         row = AttemptRow(0, "smtp", word, "", None, None, None, datetime.now(UTC), timedelta(), False, False)
         reports.append(report_of(claim, effect_of(verdict, claim, TERMS, random.Random(1)), (row,)))
@@ -121,6 +127,21 @@ async def test_what_becomes_of_a_mail_after_its_end_is_told_in_its_order(ingest:
         ("complaint", "email", None, None),
         ("job", "email", "FAILED", "bounced"),
         ("job", "email", "PENDING", None),
+        ("job", "email", "SENT", None),
+    ]
+    assert await change_mistakes(ingest.database) == []
+
+
+async def test_a_delivery_that_is_heard_of_late_is_told_after_the_end_it_undoes(ingest: Ingest) -> None:
+    event_id = await mail(ingest)
+    claims = await claim_jobs(ingest.database, scopes=list(ingest.scopes.values()))
+    await end_leases(ingest.database)
+    async with ingest.database.hot() as pg, pg.transaction():
+        await finish_if_queued(pg, [End(event_id, EventStatus.ROUTED)])
+        await cancel_events(pg, ingest.scopes[Mode.LIVE], [event_id])
+    await report(ingest, claims, Delivered())
+    assert in_short(await until_told(ingest.live, 2)) == [
+        ("job", "email", "CANCELLED", None),
         ("job", "email", "SENT", None),
     ]
     assert await change_mistakes(ingest.database) == []
