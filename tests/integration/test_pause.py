@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -227,6 +228,20 @@ async def test_wait_returns_when_what_was_in_flight_has_ended(installed: Install
     async with asyncio.timeout(60):
         output, _ = await ending
     assert (waiting.returncode, b"Nothing of it is in flight" in output) == (0, True)
+
+
+async def test_a_wait_that_is_interrupted_says_that_it_is_paused_all_the_same(installed: Installed) -> None:
+    await installed.claimed()
+    waiting = await installed.start("pause", "--tenant", "campus", "--wait")
+    assert waiting.stderr is not None
+    async with asyncio.timeout(60):
+        while await waiting.stderr.readline() != b"waybill: waiting for 1 in flight\n":
+            pass
+        waiting.send_signal(signal.SIGINT)
+        output, complaints = await waiting.communicate()
+    assert (waiting.returncode, output) == (130, b"")
+    assert complaints == b"waybill: not waited to the end: tenant campus is paused all the same\n"
+    assert await installed.keys() == [("tenant", "", 1, "")]
 
 
 @pytest.mark.parametrize(
