@@ -35,7 +35,7 @@ GOODBYE_SECONDS = 1.0
 class Limits:
     """How many connections there may be, in all and from one address, and what is put up with in each of them.
 
-    All connections together keep at most ``connections`` times the MiB of a mail.
+    All connections together keep at most ``connections`` times the 256 KiB of a mail.
     """
 
     connections: int = 50

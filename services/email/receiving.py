@@ -16,8 +16,9 @@ log = get_logger()
 
 SWEEP_EVERY = timedelta(seconds=10)
 BATCH = 200
-READ_AT_ONCE = 4
-"""A mail that is being read takes a few times its size."""
+READ_AT_ONCE = 1
+"""A mail may be made to be slow to read: two of them would leave the loop a third of the time."""
+KEPT_AT_ONCE = 4
 
 
 class Receiving:
@@ -27,14 +28,15 @@ class Receiving:
         self._database = database
         self._paths = paths
         self._sweep_every = sweep_every
-        self._places = asyncio.Semaphore(READ_AT_ONCE)
+        self._readers = asyncio.Semaphore(READ_AT_ONCE)
+        self._keepers = asyncio.Semaphore(KEPT_AT_ONCE)
 
     async def take(self, arrival: Arrival) -> Taken:
         """What became of ``arrival``. Raises StoreUnavailable: whoever handed it in must do so again."""
-        async with self._places:
-            # In a thread, since mails are sent meanwhile, and what comes back may have been made to be slow to read.
+        async with self._readers:
+            # In a thread, since mails are sent meanwhile.
             read = await asyncio.to_thread(read_arrival, arrival, self._paths, datetime.now(UTC))
-            taken = read if isinstance(read, Taken) else await self._keep(read)
+        taken = read if isinstance(read, Taken) else await self._keep(read)
         bounce_mails.labels(taken).inc()
         log.info("receipts.taken", source=arrival.source, result=taken)
         return taken
@@ -49,7 +51,8 @@ class Receiving:
                 log.warning("receipts.not_applied", error=str(exc))
 
     async def _keep(self, report: Report) -> Taken:
-        async with self._database.hot() as pg:
+        # Sending needs the pool more.
+        async with self._keepers, self._database.hot() as pg:
             taken = await keep_report(pg, report)
             if taken is Taken.NEW:
                 await self._apply(pg)

@@ -19,10 +19,13 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one mail may cost: up to ``largest`` bytes are read, and the first ``kept`` of them stay in memory."""
+    """What one mail may cost: up to ``largest`` bytes are read, and the first ``kept`` of them stay in memory.
+
+    What tells of a bounce stands before the copy of what bounced.
+    """
 
     largest: int = 10 << 20
-    kept: int = 1 << 20
+    kept: int = 256 << 10
     silence_seconds: float = 60.0
     """How long one line, or one piece of a mail, or the reading of an answer may take."""
 
