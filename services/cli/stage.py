@@ -46,6 +46,7 @@ class UpSettings(ProcessSettings):
     port: int = listed("PORT")
     inbox_port: int = listed("INBOX_PORT")
     email_port: int | None = listed("EMAIL_PORT", optional=True)
+    bounce_port: int | None = listed("BOUNCE_PORT", optional=True)
     smtp_sink_port: int = listed("SMTP_SINK_PORT")
 
     @property

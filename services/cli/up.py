@@ -48,6 +48,8 @@ def _wanted_ports(settings: UpSettings) -> list[WantedPort]:
         WantedPort("EMAIL_PORT", settings.email_page_port),
         WantedPort("SMTP_SINK_PORT", settings.smtp_sink_port),
     ]
+    if settings.bounce_port is not None:
+        wanted.append(WantedPort("BOUNCE_PORT", settings.bounce_port))
     return [*wanted, WantedPort("ADMIN_PORT", settings.admin_port)] if os.environ.get(ADMIN_PORT) else wanted
 
 

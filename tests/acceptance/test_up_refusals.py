@@ -11,7 +11,7 @@ from tests.fakes.product import Up, cleaned_up
 
 
 async def test_every_busy_port_names_its_owner_and_the_mend(tmp_path: Path) -> None:
-    busy = dict(zip(("PORT", "SMTP_SINK_PORT", "ADMIN_PORT"), free_ports(3), strict=True))
+    busy = dict(zip(("PORT", "SMTP_SINK_PORT", "BOUNCE_PORT", "ADMIN_PORT"), free_ports(4), strict=True))
     with ExitStack() as stack:
         home = stack.enter_context(throw_away_home())
         for port in busy.values():
