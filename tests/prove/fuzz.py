@@ -11,6 +11,7 @@ from shared.ids import ScopeId
 from shared.job import Lane
 from shared.store.claim import Head, Share
 from shared.store.database import Database
+from tests.fakes.changes import change_mistakes, number_all
 from tests.fakes.ledger import ledger_mistakes
 from tests.prove.history import read_history, record_history
 from tests.prove.meddling import SCOPES, Feeder, Meddler, enter_entries
@@ -57,6 +58,10 @@ async def fuzz_seed(database: Database, seed: str, claims: int, say: Say) -> Fuz
     for mistake in (mistakes := await ledger_mistakes(database)):
         say(f"seed {seed}: the ledger and the tables differ: {mistake}")
     harm.ledger_mistakes = len(mistakes)
+    await number_all(database)
+    for mistake in (untold := await change_mistakes(database)):
+        say(f"seed {seed}: the feed of changes and the tables differ: {mistake}")
+    harm.change_mistakes = len(untold)
     harm.inbox_duplicates = await _inbox_mistakes(database)
     return Fuzzed(seed, oracle.claim_count, harm, time.monotonic() - began)
 
@@ -71,6 +76,7 @@ async def _run(database: Database, seed: str, claims: int, oracle: Oracle, say: 
     async with asyncio.TaskGroup() as group:
         group.create_task(feeder.feed(feeding))
         group.create_task(enter_entries(database, SHARES, working))
+        group.create_task(_number(database, working))
         for number in range(MEDDLERS):
             meddler = Meddler(database, feeder, random.Random(f"{seed}-meddler-{number}"))
             group.create_task(meddler.meddle(feeding))
@@ -82,6 +88,12 @@ async def _run(database: Database, seed: str, claims: int, oracle: Oracle, say: 
             worker.calm_down()
         await _until_finished(database)
         working.set()
+
+
+async def _number(database: Database, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        await number_all(database)
+        await asyncio.sleep(0.05)
 
 
 async def _until_claimed(oracle: Oracle, claims: int, seed: str, say: Say) -> None:

@@ -41,6 +41,8 @@ class Harm:
     """Copies that a provider took after the first and that were not flagged."""
     ledger_mistakes: int = 0
     """Counts of the ledger that differ from the tables."""
+    change_mistakes: int = 0
+    """Jobs that are not what the feed of changes told of them last, changes told twice, gaps in the numbers."""
     inbox_duplicates: int = 0
     """Events with more than one inbox entry, or jobs SENT without theirs."""
     unfinished: int = 0
