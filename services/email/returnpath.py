@@ -14,9 +14,10 @@ LIFE = timedelta(days=14)
 PURPOSE = "return path"
 _HOUR = 3600
 _MAC_BYTES = 10
-# Letters that survive being written in capitals, and nothing that any server takes for a comment or a route.
-_FORM = re.compile(r"^bounces\+([a-z2-7]{26})\.([0-9a-f]{1,8})\.([a-z2-7]{16})@", re.IGNORECASE)
-_CLAIMED = re.compile(r"^bounces\+[^@]*@", re.IGNORECASE)
+# Letters that survive being written in capitals, and nothing that any server takes for a comment or a route. ASCII, for
+# else a long s is an s in capitals.
+_FORM = re.compile(r"^bounces\+([a-z2-7]{26})\.([0-9a-f]{1,8})\.([a-z2-7]{16})@", re.IGNORECASE | re.ASCII)
+_CLAIMED = re.compile(r"^bounces\+[^@]*@", re.IGNORECASE | re.ASCII)
 
 
 class Validity(StrEnum):

@@ -49,6 +49,14 @@ def test_a_changed_letter_makes_it_a_forgery(place: int) -> None:
     assert returned == Returned(Validity.FORGED)
 
 
+@pytest.mark.parametrize("letter", ["\u017f", "\u212a", "\udc80", "\0"])
+@pytest.mark.parametrize("place", [2, 10, 36, 50])
+def test_a_letter_that_is_no_letter_of_ours_makes_it_a_forgery_or_no_return_path(letter: str, place: int) -> None:
+    address = made()
+    returned = ReturnPaths((NEW,), DOMAIN).read(address[:place] + letter + address[place + 1 :], NOW)
+    assert returned in (None, Returned(Validity.FORGED))
+
+
 def test_what_others_made_is_forged_and_what_is_too_old_expired() -> None:
     paths = ReturnPaths((NEW,), DOMAIN)
     assert paths.read(made((FOREIGN,)), NOW) == Returned(Validity.FORGED)
