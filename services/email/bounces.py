@@ -1,9 +1,10 @@
 """What a mail that came back says: who did not get what, and why. People and what answers for them say nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from services.email.dsn import read_dsn
-from services.email.failure import Failure, Fate, judge_failure
+from services.email.failure import Failure, Fate, judge_failure, quotes_a_reply
 from services.email.feedback import read_feedback
 from services.email.parts import Part, read_mail
 from services.email.plaintext import (
@@ -14,6 +15,7 @@ from services.email.plaintext import (
     words_about,
     written_to,
 )
+from services.email.replies import Cause
 
 
 def read_report(raw: bytes) -> list[Failure]:
@@ -28,7 +30,8 @@ def report_of(mail: Part, raw: bytes) -> list[Failure]:
         return feedback
     notified = _notified(mail) or read_unmarked_dsn(mail)
     if notified:
-        return [_completed(failure, mail) for failure in notified]
+        addresses = [failure.address for failure in notified if failure.address]
+        return [_completed(failure, addresses, mail) for failure in notified]
     return read_plaintext(mail, raw)
 
 
@@ -44,10 +47,14 @@ def _notified(mail: Part) -> list[Failure] | None:
     return None
 
 
-def _completed(failure: Failure, mail: Part) -> Failure:
+def _completed(failure: Failure, addresses: Sequence[str], mail: Part) -> Failure:
     """``failure`` with what the notification left out, from the words for people that come with it."""
     named = failure.address or next(iter(addressed_in(mail)), "")
     failure = replace(failure, address=written_to(named, mail))
-    if failure.fate is Fate.FAILED and not failure.words:
-        return judge_failure(failure.address, failure.fate, failure.status, words_about(named, mail))
-    return failure
+    if failure.fate is not Fate.FAILED or failure.words:
+        return failure
+    words = words_about(named, addresses, mail)
+    told = judge_failure(failure.address, failure.fate, failure.status, words)
+    if failure.cause is Cause.RECIPIENT and told.cause is not Cause.TRANSIENT and not quotes_a_reply(words):
+        return failure  # Its status says more than prose, in which anything may stand.
+    return told

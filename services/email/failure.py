@@ -40,7 +40,7 @@ class Failure:
 LONGEST_WORDS = 1000
 MOST_RECIPIENTS = 200
 """Of one report, so many are read: each becomes a receipt, and a mail of ours has one recipient."""
-_ADDRESS = re.compile(r"[^\s<>()\[\],;:\"'`|=]{1,64}@(?:[\w-]{1,63}\.){1,8}[\w-]{1,63}")
+_ADDRESS = re.compile(r"[^\s<>()\[\],;:\"'`|=\u3000-\u303f\uff00-\uff20]{1,64}@(?:[\w-]{1,63}\.){1,8}[\w-]{1,63}")
 _WHOLE = re.compile(
     r"""\s*<?((?:"[^"\n]{1,80}"|[^\s<>()\[\],;:"@]{1,80})@[^\s<>()\[\],;:"@]{1,255})>?\s*(?:\([^()]*\)\s*)?"""
 )

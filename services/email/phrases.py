@@ -224,7 +224,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         rf"\bnot (be )?(a|an|our) (\w+ )?(known |valid |active |local |existing )?{_PERSON}\b",
         rf"\bnot a valid (\S+ ){{0,2}}{_PERSON}\b",
         r"\bnon-?existent hosts?\b",
-        r"\bmarked as invalid|~\W*is invalid|\bnot in .{0,10}(validrcptto|recipient (list|map|table))",
+        r"\bnosuchuser\b|\bmarked as invalid|~\W*is invalid|\bnot in .{0,10}(validrcptto|recipient (list|map|table))",
         r"\bbadr(cpt|ecipient)to|~\W*(does not exist|not found|is (now )?(disabled|no longer)|unknown)",
         r"\bno recipient activity",
         r"\bknows? (nobody|no ?one)\b|\bno (such|one|mailbox)\b.{0,20}(here|address)",
@@ -241,7 +241,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"compte .{0,20}(clos|ferm[eé]|supprim[eé]|d[eé]sactiv[eé]|inexistant)",
         r"(empf(ä|ae)nger|adressat|benutzer|nutzer|adresse|postfach|konto) .{0,30}(unbekannt|ung(ü|ue)ltig|deaktiviert"
         r"|gel(ö|oe)scht)",
-        r"\bnicht (im|in) .{0,20}(verzeichnis|aufgef(ü|ue)hrt)",
+        r"\bnicht (im|in) .{0,20}(verzeichnis|aufgef(ü|ue)hrt)|\bkein(en?)? (postfach|benutzer|empf(ä|ae)nger|konto)\b",
         r"existiert nicht|nicht (gefunden|vorhanden|bekannt|mehr g(ü|ue)ltig)|no existe|n[aã]o existe|non esiste",
         r"\b(no|n[aã]o) (encontrad|registrad|cadastrad)[oa]|\bnon trovat[oa]",
         r"in(es|ex)istente",
@@ -297,4 +297,4 @@ def plain_words(text: str) -> str:
     """The words as phrases expect them; addresses and links are taken out: their letters are nobody's words."""
     text = text[:LONGEST_READ]
     words = _NETWORK_ADDRESS.sub("~ip", _MAILBOX.sub("~", _URL.sub(" ", text)))
-    return " ".join(_CAMEL.sub(" ", words).lower().replace("’", "'").replace("n't", " not").split())
+    return " ".join(_CAMEL.sub(" ", words).replace("_", " ").lower().replace("’", "'").replace("n't", " not").split())

@@ -7,7 +7,7 @@ from email.parser import BytesParser
 from email.policy import compat32
 
 from services.email.dsn import read_fields
-from services.email.failure import Failure, Fate, find_addresses, judge_failure, says_why
+from services.email.failure import Failure, Fate, find_addresses, judge_failure, quotes_a_reply, says_why
 from services.email.humans import asks_for_proof, is_from_a_system, says_it_arrived, says_it_waits
 from services.email.parts import Part
 
@@ -45,6 +45,8 @@ _REWRITTEN = (
     r"\((?:ultimately )?(?:generated|expanded) from:? <?([^\s<>()]{1,64}@[^\s<>()]{1,255})"
 )
 """How Exim, Postfix and Sendmail say, right behind an address, which one it stands for."""
+_SEPARATOR = re.compile(r"[ \t]{0,80}([-_=*#~])\1{9,}")
+_BLANK_LINES = re.compile(r"\n(?:[ \t]{0,80}\n)+")
 _TO = re.compile(r"^To: *(.*(?:\n[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(
     r"this is a permanent error[^.]*\.|permanent (fatal )?errors?\b|message could not be delivered"
@@ -88,10 +90,10 @@ def speaks_for_a_system(mail: Part) -> bool:
     return is_from_a_system(mail, told, brings_copy=returned)
 
 
-def words_about(address: str, mail: Part) -> str:
-    """What the report's text for people says of ``address``; '' when that does not stand there."""
+def words_about(address: str, addresses: Sequence[str], mail: Part) -> str:
+    """What the text for people says of ``address``, one of ``addresses``; '' when that does not stand there."""
     told = _FIELDS.split(_without_copy(_text(mail)), maxsplit=1)[0]
-    return _about(address, [address], told) if address and address.lower() in told.lower() else ""
+    return _about(address, addresses, told) if address and address.lower() in told.lower() else ""
 
 
 def written_to(address: str, mail: Part) -> str:
@@ -191,9 +193,16 @@ def _about(address: str, addresses: Sequence[str], told: str) -> str:
         if address.lower() not in line.lower():
             continue
         for following in lines[at : at + LINES_ABOUT_ONE]:
-            if any(other in following.lower() for other in others):
+            if any(other in following.lower() for other in others) or _SEPARATOR.match(following):
                 break
             if following not in about:
                 about.append(following)
     words = _FRAME.sub(" ", " ".join(about))
+    if not others and not quotes_a_reply(words) and (reply := _paragraph_with_a_reply(told)):
+        return reply
     return words if says_why(words) else _FRAME.sub(" ", told)
+
+
+def _paragraph_with_a_reply(told: str) -> str:
+    """The first paragraph that quotes what a server said; '' when none does."""
+    return next((one for one in _BLANK_LINES.split(told) if quotes_a_reply(one)), "")

@@ -119,6 +119,14 @@ def test_the_words_for_people_help_out_where_the_notification_says_nothing() -> 
     assert classes(report(recipient("5.0.0"), text=text)) == {PAT: GONE}
 
 
+def test_a_status_that_names_a_dead_address_is_more_than_prose_but_not_than_a_full_mailbox() -> None:
+    footer = "\n______________________\nScanned for all viruses and offensive content.\n"
+    assert classes(report(recipient("5.1.1"), text=f"It failed:\n\n {PAT}\n{footer}")) == {PAT: GONE}
+    assert classes(report(recipient("5.1.1"), text=f"It failed:\n\n {PAT}: mailbox full\n")) == {PAT: LATER}
+    apart = f"{PAT}\n   user unknown\n\n{SAM}\n   over quota\n"
+    assert classes(report(recipient("5.0.0"), recipient("5.0.0", address=SAM), text=apart)) == {PAT: GONE, SAM: LATER}
+
+
 def test_a_notification_is_read_whatever_its_boundary_and_its_type() -> None:
     raw = report(recipient("5.1.1"))
     assert classes(raw.replace(b'boundary="B"', b'boundary="A"')) == {PAT: GONE}
