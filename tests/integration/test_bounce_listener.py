@@ -1,6 +1,7 @@
 """The bounce listener and whoever connects to it: relays with bounces, and everybody else on the Internet."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -193,6 +194,27 @@ async def test_one_connection_too_many_is_sent_away_and_the_others_stay(away: Re
                 return (await again.answer()).startswith("220")
 
         await eventually(has_room)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(connections=0), Limits(patience=Patience(stranger_seconds=0.3, commands=10_000)), Limits()],
+    ids=["turned away", "too slow", "too much talk"],
+)
+async def test_who_reads_nothing_is_hung_up_on_all_the_same(away: Receiving, limits: Limits) -> None:
+    loop = asyncio.get_running_loop()
+    async with listening(away, limits) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as caller:
+            caller.setblocking(False)
+
+            async def is_hung_up() -> bool:
+                try:
+                    await loop.sock_sendall(caller, b"NOOP\r\n")
+                except ConnectionError:
+                    return True
+                return False
+
+            await eventually(is_hung_up)
 
 
 async def test_one_address_cannot_take_every_place(away: Receiving) -> None:
