@@ -103,6 +103,78 @@ ALL_WORDS = {
         failed_title="Cela n’a pas fonctionné pour le moment",
         failed="Rien n’a été modifié. Veuillez réessayer dans une minute.",
     ),
+    "it": Words(
+        ask_title="Annullare l’iscrizione?",
+        ask="Niente più e-mail da {sender} su «{category}». Tutte le altre e-mail restano come sono.",
+        stop="Annulla l’iscrizione",
+        stopped_title="Iscrizione annullata",
+        stopped="{sender} non invierà più e-mail su «{category}». Un’e-mail già in viaggio può ancora arrivare.",
+        resume="Iscriviti di nuovo",
+        resumed_title="Iscrizione attiva",
+        resumed="{sender} invierà di nuovo e-mail su «{category}».",
+        stays_title="Queste e-mail non si possono disattivare",
+        stays="Le e-mail da {sender} su «{category}» sono inviate a tutte le persone interessate. Se non dovrebbero "
+        "arrivare a questo indirizzo, basta rispondere a una di esse.",
+        unknown_title="Questo link non funziona",
+        unknown="Forse ne manca una parte. Apri di nuovo l’e-mail e segui il link, oppure copialo per intero. Se non "
+        "basta, rispondi all’e-mail e chiedi di annullare l’iscrizione.",
+        failed_title="Al momento non ha funzionato",
+        failed="Non è stato modificato nulla. Riprova tra un minuto.",
+    ),
+    "nl": Words(
+        ask_title="Afmelden?",
+        ask="Geen e-mails meer van {sender} over “{category}”. Alle andere e-mails blijven zoals ze zijn.",
+        stop="Afmelden",
+        stopped_title="Afgemeld",
+        stopped="{sender} stuurt geen e-mails meer over “{category}”. Een e-mail die al onderweg is, kan nog aankomen.",
+        resume="Opnieuw aanmelden",
+        resumed_title="Aangemeld",
+        resumed="{sender} stuurt weer e-mails over “{category}”.",
+        stays_title="Deze e-mails kunnen niet worden uitgezet",
+        stays="E-mails van {sender} over “{category}” gaan naar iedereen die ze aangaan. Horen ze niet op dit adres "
+        "aan te komen, beantwoord dan een ervan.",
+        unknown_title="Deze link werkt niet",
+        unknown="Misschien ontbreekt er een deel van. Open de e-mail nog eens en volg de link, of kopieer hem "
+        "helemaal. Helpt dat niet, beantwoord dan de e-mail en vraag om afmelding.",
+        failed_title="Dat lukte zojuist niet",
+        failed="Er is niets veranderd. Probeer het over een minuut opnieuw.",
+    ),
+    "pt": Words(
+        ask_title="Cancelar a subscrição?",
+        ask="Não haverá mais e-mails de {sender} sobre «{category}». Todos os outros e-mails ficam como estão.",
+        stop="Cancelar a subscrição",
+        stopped_title="Subscrição cancelada",
+        stopped="{sender} não enviará mais e-mails sobre «{category}». Um que já esteja a caminho ainda pode chegar.",
+        resume="Subscrever de novo",
+        resumed_title="Subscrição ativa",
+        resumed="{sender} voltará a enviar e-mails sobre «{category}».",
+        stays_title="Estes e-mails não podem ser desativados",
+        stays="Os e-mails de {sender} sobre «{category}» são enviados a todas as pessoas a quem dizem respeito. Se não "
+        "deviam chegar a este endereço, basta responder a um deles.",
+        unknown_title="Este link não funciona",
+        unknown="Talvez falte uma parte. Abra de novo o e-mail e siga o link, ou copie-o por inteiro. Se isso não "
+        "ajudar, responda ao e-mail e peça o cancelamento.",
+        failed_title="De momento não foi possível",
+        failed="Nada foi alterado. Tente de novo dentro de um minuto.",
+    ),
+    "sv": Words(
+        ask_title="Avregistrera?",
+        ask="Inga fler mejl från {sender} om ”{category}”. Alla andra mejl fortsätter som förut.",
+        stop="Avregistrera",
+        stopped_title="Avregistrerad",
+        stopped="{sender} skickar inga fler mejl om ”{category}”. Ett som redan är på väg kan fortfarande komma.",
+        resume="Registrera igen",
+        resumed_title="Registrerad",
+        resumed="{sender} skickar mejl om ”{category}” igen.",
+        stays_title="De här mejlen går inte att stänga av",
+        stays="Mejl från {sender} om ”{category}” skickas till alla som de berör. Om de inte borde komma till den här "
+        "adressen räcker det att svara på ett av dem.",
+        unknown_title="Länken fungerar inte",
+        unknown="Kanske saknas en del av den. Öppna mejlet igen och följ länken, eller kopiera hela. Hjälper det inte, "
+        "svara på mejlet och be om att bli avregistrerad.",
+        failed_title="Det gick inte just nu",
+        failed="Ingenting har ändrats. Försök igen om en minut.",
+    ),
 }
 
 
