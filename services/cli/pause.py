@@ -21,7 +21,7 @@ from shared.store.pauses import resume as store_resume
 from shared.suggestion import did_you_mean
 from shared.tenant import ScopedTenant
 from shared.tenantfile.current import Tenants
-from shared.web.instant import UNTIL_WANTED, read_until, write_instant
+from shared.web.instant import UNTIL_WANTED, read_until, write_instant, write_second
 
 OBEYED_AFTER = timedelta(seconds=3)
 """Workers look once a second and obey within two: by then nobody claims what is paused any more."""
@@ -86,7 +86,7 @@ def pause(selectors: Selectors, *, until: str | None, reason: str, wait: bool, a
                 raise
 
     _run(work)
-    lasts = "until somebody resumes it" if ends_at is None else f"until {write_instant(ends_at)}"
+    lasts = "until somebody resumes it" if ends_at is None else f"until {write_second(ends_at)}"
     end = " Nothing of it is in flight any more." if wait else ""
     show(fields, as_json, f"Paused: {selectors}, {lasts}. Its jobs stay PENDING.{end}")
 
@@ -114,13 +114,14 @@ def resume(selectors: Selectors, *, as_json: bool) -> None:
 def list_pauses(as_json: bool) -> None:
     """Print every pause that stands, an operator's and a provider's."""
 
-    async def work(database: Database) -> list[dict[str, object]]:
+    async def work(database: Database) -> tuple[list[Pause], Mapping[TenantId, str]]:
         tenants = {half.tenant_id: half.tenant.key for half in (await _halves(database)).values()}
         async with database.hot() as pg:
-            return [_fields(one, tenants) for one in await read_pauses(pg)]
+            return await read_pauses(pg), tenants
 
-    listed = _run(work)
-    show(listed, as_json, *([_line(one) for one in listed] or ["Nothing is paused."]))
+    found, tenants = _run(work)
+    lines = [_line(one, tenants) for one in found] or ["Nothing is paused."]
+    show([_fields(one, tenants) for one in found], as_json, *lines)
 
 
 async def until_over(
@@ -230,13 +231,16 @@ def _fields(one: Pause, tenants: Mapping[TenantId, str]) -> dict[str, object]:
         "since": write_instant(one.paused_at),
         "until": None if one.until is None else write_instant(one.until),
         "being_probed": one.over,
-        "refusals": one.failures,
+        "refusals": one.failures if one.holds_all else 1,
+        "holds_all": one.holds_all,
     }
 
 
-def _line(fields: Mapping[str, object]) -> str:
+def _line(one: Pause, tenants: Mapping[TenantId, str]) -> str:
+    fields = _fields(one, tenants)
     what = " ".join(str(fields[name]) for name in ("kind", "tenant", "name", "channel") if fields[name] is not None)
-    until = "until it is resumed" if fields["until"] is None else f"until {fields['until']}"
+    until = "until it is resumed" if one.until is None else f"until {write_second(one.until)}"
     why = "".join(f", {fields[name]}" for name in ("code", "reason") if fields[name] is not None)
     who = "" if fields["by"] is None else f", by {fields['by']}"
-    return f"{what}: since {fields['since']}, {until}{who}{why}"
+    whom = "" if one.holds_all else ", only for recipients that were refused"
+    return f"{what}: since {write_second(one.paused_at)}, {until}{who}{whom}{why}"

@@ -22,7 +22,7 @@ from shared.store.suppressions import (
     remove_suppression,
     suppress,
 )
-from shared.web.instant import write_instant
+from shared.web.instant import write_instant, write_second
 
 PORTION = 1000
 LONGEST_DETAIL = 500
@@ -120,4 +120,4 @@ def _fields(one: Suppression) -> dict[str, str | None]:
 
 def _line(one: Suppression) -> str:
     words = "" if one.detail is None else f": {one.detail}"
-    return f"{one.address} ({one.reason}, {write_instant(one.created_at)}){words}"
+    return f"{one.address} ({one.reason}, {write_second(one.created_at)}){words}"

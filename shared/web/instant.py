@@ -36,6 +36,11 @@ def read_until(text: str, now: datetime) -> datetime | None:
         return read_instant(text)
 
 
+def write_second(instant: datetime) -> str:
+    """``instant`` in UTC with Z, to the second: for people."""
+    return write_instant(instant.replace(microsecond=0))
+
+
 def write_instant(instant: datetime) -> str:
     """``instant`` in UTC with Z; fractions of a second only where there are any."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
