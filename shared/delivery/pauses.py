@@ -36,6 +36,8 @@ CEILING = timedelta(minutes=15)
 """The longest pause for a refusal: somebody has to mend it, and nobody shall have to tell us that they did."""
 YIELD = timedelta(seconds=YIELD_SECONDS)
 MOST_REFUSED = 4_096
+MOST_DOUBTED = 20
+"""Of one tenant: recipients choose the hosts of their targets, and every process reads all pauses once a second."""
 
 
 class Pauses:
@@ -153,6 +155,8 @@ class Pauses:
         holds_all = recipient is None or self._note_refused(circuit, tenant_id, recipient)
         if any(not pause.over and (pause.holds_all or not holds_all) for pause in standing):
             return
+        if not standing and not holds_all and self._count_doubted(tenant_id) >= MOST_DOUBTED:
+            return
         if verdict.part == "relay":
             key = PauseKey(PauseKind.RELAY, self._channel, name=circuit)
         else:
@@ -167,7 +171,8 @@ class Pauses:
             log.warning("delivery.pause_not_stored", channel=self._channel, circuit=circuit, error=str(exc))
             return
         if stored:
-            log.error(
+            say = log.error if holds_all else log.warning
+            say(
                 "delivery.sender_blocked",
                 channel=self._channel,
                 part=verdict.part,
@@ -204,6 +209,9 @@ class Pauses:
             self._refused.popitem(last=False)
         witnesses.note(recipient)
         return witnesses.are_enough
+
+    def _count_doubted(self, tenant_id: TenantId) -> int:
+        return sum(pause.key.tenant_id == tenant_id and not pause.holds_all for pause in self._standing.values())
 
     def _has_to_yield(self, pause: Pause, recipient: Recipient | None) -> bool:
         refused = self._refused.get((pause.key.name, pause.key.tenant_id), ())
