@@ -78,6 +78,7 @@ _NOT_THERE = re.compile(
     r"|(is|was|been|being) (returned|refused|rejected)",
     re.IGNORECASE,
 )
+_LISTED = re.compile(r"^[ \t<]{0,80}[^\s<>@]{1,64}@[^\s<>@]{1,255}", re.MULTILINE)
 BEGINNING = 4_000
 
 
@@ -99,11 +100,18 @@ def is_from_a_system(mail: Part, text: str, *, brings_copy: bool) -> bool:
     if is_daemon and brings_copy:
         return True
     if _is_a_system(mail):
-        return returns or _BOUNCED.search(subject) is not None or _tells_of_failure(beginning)
+        # Behind these names sit people too: what is said without a word in the subject must look like a list.
+        return (
+            returns
+            or _BOUNCED.search(subject) is not None
+            or (_tells_of_failure(beginning) and (nobody or _LISTED.search(beginning) is not None))
+        )
     # Anybody may speak of what could not be delivered, parcels too: a stranger has to show more.
     if _BOUNCED.search(subject) is None or (mail.header("return-path") and not nobody):
         return False
-    return returns or (nobody and (brings_copy or quotes_a_reply(beginning)))
+    if not nobody or brings_copy:
+        return returns or (nobody and not mail.header("auto-submitted").lower().startswith("auto-replied"))
+    return quotes_a_reply(beginning) and _LISTED.search(beginning) is not None
 
 
 def says_it_arrived(subject: str, text: str) -> bool:
@@ -151,9 +159,9 @@ def _is_a_system(mail: Part) -> bool:
 
 def _goes_to_many(mail: Part) -> bool:
     """Whether it is a newsletter or a list's mail."""
-    if _DAEMON.search(mail.header("from")) or _is_from_nobody(mail):
-        return False
-    return any(mail.header(name) for name in ("list-id", "list-unsubscribe", "list-post"))
+    return not _DAEMON.search(mail.header("from")) and any(
+        mail.header(name) for name in ("list-id", "list-unsubscribe", "list-post")
+    )
 
 
 def _is_from_nobody(mail: Part) -> bool:
