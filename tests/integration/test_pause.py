@@ -185,6 +185,17 @@ async def test_a_second_pause_takes_the_place_of_the_first_and_ends_when_it_says
     assert one.until == datetime.fromisoformat(told["until"])
 
 
+async def test_the_list_says_when_only_some_recipients_are_held(installed: Installed) -> None:
+    async with installed.database.hot() as pg:
+        for name, holds_all in (("some", False), ("all", True)):
+            key = PauseKey(PauseKind.SENDER, "push", TenantId(1), name)
+            await block(pg, key, "refused", "403", timedelta(minutes=1), timedelta(minutes=1), holds_all=holds_all)
+    told = json.loads((await installed.waybill("pauses", "--json"))[1])
+    assert [(one["name"], one["holds_all"], one["refusals"]) for one in told] == [("some", False, 1), ("all", True, 1)]
+    some, everybody = (await installed.waybill("pauses"))[1].splitlines()
+    assert "only for recipients that were refused" in some and "only for" not in everybody
+
+
 async def test_the_list_tells_of_operators_and_providers_pauses(installed: Installed) -> None:
     assert (await installed.waybill("pauses"))[1] == "Nothing is paused.\n"
     await installed.waybill("pause", "--tenant", "campus", "--channel", "email", "--reason", "exam week")
