@@ -62,7 +62,8 @@ class Dialogue:
             "VRFY": self._vrfy,
             "QUIT": self._quit,
         }
-        self._is_greeted = self._has_sender = False
+        self._is_greeted = False
+        self._sender: str | None = None
         self._recipient: str | None = None
         self._mails = self._commands = self._mistakes = 0
         self._began = 0.0
@@ -108,7 +109,7 @@ class Dialogue:
 
     async def _mail(self, rest: str) -> str:
         found = _MAIL.fullmatch(rest)
-        if not self._is_greeted or self._has_sender:
+        if not self._is_greeted or self._sender is not None:
             return "503 5.5.1 not now"
         if found is None:
             return "501 5.5.4 MAIL FROM:<address>"
@@ -120,12 +121,12 @@ class Dialogue:
                 return "555 5.5.4 this parameter is not known"
             if int(parameter[1] or 0) > self._patience.bounds.largest:
                 return "552 5.3.4 this mail is too large"
-        self._has_sender = True
+        self._sender = found[1]
         return "250 2.1.0 ok"
 
     async def _rcpt(self, rest: str) -> str:
         found = _RCPT.fullmatch(rest)
-        if not self._has_sender:
+        if self._sender is None:
             return "503 5.5.1 MAIL comes first"
         if found is None:
             return "501 5.5.4 RCPT TO:<address>"
@@ -143,7 +144,9 @@ class Dialogue:
         if self._recipient is None or rest:
             return "503 5.5.1 RCPT comes first"
         await self._wire.say("354 end with a dot on a line of its own")
-        answer = await self._reception.take(self._recipient, await self._wire.read_mail())
+        # As whoever delivers a mail in the end does: that it is from nobody tells mail systems from people.
+        path = f"Return-Path: <{self._sender}>\r\n".encode()
+        answer = await self._reception.take(self._recipient, path + await self._wire.read_mail())
         self._mails += 1
         self._commands = 0
         self._forget()
@@ -163,4 +166,4 @@ class Dialogue:
         return "221 2.0.0 goodbye"
 
     def _forget(self) -> None:
-        self._has_sender, self._recipient = False, None
+        self._sender = self._recipient = None

@@ -136,6 +136,22 @@ async def test_it_does_not_mind_whom_a_bounce_is_from(back: Back, sender: str) -
     assert await back.state() == BOUNCED
 
 
+@pytest.mark.parametrize(
+    ("sender", "state"), [("<>", BOUNCED), ("<kim@example.com>", SENT)], ids=["nobody", "somebody"]
+)
+async def test_a_stranger_that_speaks_of_a_failure_is_believed_when_it_writes_from_nobody(
+    back: Back, sender: str, state: tuple[str, str, list[str]]
+) -> None:
+    told = b"Undeliverable: Your order\r\n\r\nbob@example.com:\r\n550 5.1.1 no such user\r\n."
+    async with listening(back.receiving) as port, greeted(port) as relay:
+        await relay.say("EHLO relay.example")
+        await relay.say(f"MAIL FROM:{sender}")
+        await relay.say(f"RCPT TO:<{back.return_path()}>")
+        await relay.say("DATA")
+        assert (await relay.say(b"From: Gate <gate@relay.example>\r\nSubject: " + told)).startswith("250")
+    assert await back.state() == state
+
+
 async def test_it_speaks_lmtp(back: Back) -> None:
     path = back.return_path()
     async with listening(back.receiving, protocol="lmtp") as port, greeted(port) as relay:
