@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from services.push.call import Call, make
+from services.push.connections import ALL_TAKEN
 from services.push.entry import enter_sibling
 from services.push.fold import fold
 from services.push.message import Letter
 from services.push.roads import Roads
 from services.push.strangers import Strangers, is_strangers
 from services.push.targets import choose
-from shared import metrics
 from shared.channel import Channel
 from shared.content import PushContent
 from shared.delivery.provider import Folded, Held, Parcel, TargetResult
@@ -107,7 +107,8 @@ class PushProvider:
         judged = self._strangers.judge(circuit, credential, parcel.recipient, verdicts, again=parcel.unanswered > 0)
         stand = judged.verdicts
         for place in _in_order(stand):
-            if not (judged.own_matter and is_strangers(stand[place])):
+            is_own = judged.own_matter and is_strangers(stand[place])
+            if not is_own and not _was_never_asked(stand[place]):
                 stand[place] = await parcel.gate.told(
                     circuit, parcel.tenant.tenant_id, stand[place], parcel.unanswered, parcel.recipient
                 )
@@ -144,10 +145,13 @@ def _in_order(verdicts: Sequence[Verdict]) -> list[int]:
     return sorted(range(len(verdicts)), key=lambda place: isinstance(verdicts[place], SenderBlocked) == mostly_blocked)
 
 
+def _was_never_asked(verdict: Verdict) -> bool:
+    return isinstance(verdict, NoVerdict) and verdict.code == ALL_TAKEN
+
+
 def _note_dead(results: Sequence[TargetResult]) -> None:
     for one in results:
         if isinstance(one.verdict, Rejected) and one.verdict.target_dead:
-            metrics.targets_removed.labels("dead").inc()
             log.info("push.target_dead", target_id=one.target_id, provider=one.provider, code=one.verdict.code)
 
 

@@ -10,6 +10,8 @@ from itertools import islice
 
 import asyncpg
 
+from shared import metrics
+from shared.change import TargetEnd
 from shared.channel import Channel
 from shared.delivery.record import count_attempts
 from shared.errors import StoreUnavailable
@@ -155,6 +157,9 @@ class Settler:
         for one in settled:
             if one.act != "applied":
                 log.warning("delivery.report_not_applied", job=one.job_id, act=one.act, status=one.status)
+            if one.forgotten:
+                metrics.targets_removed.labels(TargetEnd.DEAD).inc(one.forgotten)
+                log.info("push.targets_forgotten", job=one.job_id, count=one.forgotten)
 
 
 def _described(report: Report) -> list[dict[str, object]]:

@@ -165,10 +165,7 @@ delta AS (
   JOIN recorded r USING (job_id, claim_seq)
   GROUP BY o.job_id, o.scope_id, o.day, o.status, o.reason, o.act, o.tried
 ),
-counted AS ({COUNT_WORK})
-SELECT job_id, act, status, reason
-FROM judged
-"""
+counted AS ({COUNT_WORK})"""
 
 # Of several jobs that found the same target dead, the first.
 _RANG = """ARRAY(
@@ -220,6 +217,7 @@ forgotten AS (
   RETURNING target_id, scope_id, recipient_id, kind, token, platform, app
 ),
 told_of_targets AS ({tell_targets("forgotten", TargetEnd.DEAD, _RANG)}
+  RETURNING event_ids[1] AS event_id
 ),
 -- The address that a mail went to, in the one form that the list knows. Written in one order, as everywhere.
 suppressed AS (
@@ -234,6 +232,9 @@ suppressed AS (
   ON CONFLICT (scope_id, channel, address) DO NOTHING
 ),
 {_COUNT}
+SELECT job_id, act, status, reason,
+       (SELECT count(*)::int FROM told_of_targets t WHERE t.event_id = judged.event_id) AS forgotten
+FROM judged
 """
 
 SETTLE_WITHOUT_ATTEMPT = f"""
@@ -244,16 +245,22 @@ recorded AS (
   WHERE false
 ),
 {_COUNT}
+SELECT job_id, act, status, reason, 0 AS forgotten
+FROM judged
 """
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """What a report did: ``act`` is ``applied``, ``late`` (a Delivered that came after all) or ``stale`` (nothing)."""
+    """What a report did: ``act`` is ``applied``, ``late`` (a Delivered that came after all) or ``stale`` (nothing).
+
+    ``forgotten``: how many push targets are no more because of it.
+    """
 
     job_id: JobId
     act: str
     status: JobStatus
     reason: JobReason
+    forgotten: int
 
 
 async def settle_if_claimed(pg: HotConnection, channel: Channel, reports: Sequence[Report]) -> list[Settled]:

@@ -173,7 +173,8 @@ async def test_one_that_several_jobs_find_dead_at_once_is_told_once(database: Da
         status, reason = JobStatus.FAILED, JobReason.TARGETS_DEAD
         reports.append(Report(claim.job_id, claim.claim_seq, status, reason, None, True, 0, 0, False, (row,)))
     async with database.hot() as pg:
-        await settle_if_claimed(pg, Channel.PUSH, reports)
+        settled = {one.job_id: one.forgotten for one in await settle_if_claimed(pg, Channel.PUSH, reports)}
+    assert settled == {made[0].job_id: 1, made[1].job_id: 0}
     told = [change for change in await feed(database) if change.kind == "target"]
     assert [change.event_id for change in told] == [made[0].event_id]
 
