@@ -13,18 +13,20 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.RESTRICTED: (
         r"\bcountr(y|ies)\b|\boutside\b|\bmail from\b|\breception\b|\bto accept\b|\bapproved\b|\bcall(back|out)\b",
         r"\bbackscatter|\bbatv\b|\bdsns?\b",
+        r"\bmembers?\b|\bcorrespondents?\b|\ballow ?list|\bencrypt\w+|\b(public|pgp) key\b",
     ),
     Topic.SENDER: (
         r"(?<!\bto )(?<!\bto the )(?<!contact the )\bsenders?\b(?! (should|must|has to|can))",
         r"\b(message|mail|e-?mail) sending\b",
         r"\b(sending|mail-?from|from|reply-?to|bounce|return|tracking) (\w+ )?"
         r"(account|user|mail ?box|address|domain)\b",
-        r"\bdomain\b.{0,60}\b(verified|account)\b",
-        r"\boriginat|\bof yours\b",
+        r"\bdomain\b.{0,60}\b(verified|account)\b|\blink domain\b|\bverification of\b|\bfor sending\b|\blicensed\b",
+        r"\boriginat|\bof yours\b|\bcalled: |\bpostmaster (check|verification|address|mail ?box)\b",
         r"(?<!\bal )(?<!\bao )\b(mittente|remitente|remetente)|(?<!à l')(?<!a l')\bexp[eé]diteur",
         r"(?<!an den )\babsender|\bnadawc[ay]|(?<!aan )(?<!naar )\bafzender",
-        r"\bgönderen|\bodes[ií]latel|\bfeladó|\bexpeditor|\bavs(e|ä)nd(er|are)\b|\blähettäj",
-        r"отправител|відправник|发件人|寄件人|發件人|送信(者|元)|差出人|발신|보낸|보내는",
+        r"\bgönderen|\bodes[ií]latel|\bfeladó|\bexpeditor",
+        r"(?<!kontakta )\b(avs(e|ä)nd|afsend)(er|ar)|\blähettäj|\bngười gửi",
+        r"отправител|відправник|[发寄發][件信](人|者)|αποστολ|שולח|مرسل|ผู้ส่ง|送信(者|元)|差出人|발신|보낸|보내는",
     ),
     Topic.LOGIN: (
         r"\bauth\b|\bsasl\b|\blogged in\b|\bapi\b|\bto this relay\b|\bto relay\b|\brelaying\b|\bsmtp (user|account)\b",
@@ -32,8 +34,9 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     ),
     Topic.QUOTA: (
         r"\byour (\w+ ){0,2}(account|user|mail ?box|contract|tenant|subscription)\b",
-        r"\bvotre (compte|domaine|serveur)|\bihre?[mns]? (konto|benutzer|account|domain|server)"
-        r"|\b(su|tu|sua|seu|tua|tuo|vostr[oa]) (cuenta|conta|account|dominio|servidor)|\buw (account|domein)"
+        r"\bvotre (compte|domaine|serveur|adresse)|\bihre?[mns]? (konto|benutzer|account|domain|server)"
+        r"|\b(su|tu|sua|seu|tua|tuo|vostr[oa]) (cuenta|conta|account|dom[ií]nio|servidor"
+        r"|direcci[oó]n|endere[cç]o|indirizzo)|\buw (account|domein)"
         r"|\bваш\w* (уч[её]тн|аккаунт|домен|сервер|ящик)",  # noqa: RUF001 - it is Russian
         r"[您你]的 ?(帐|账|域名|服务器|ip|邮箱|地址)",
         r"\bsub-?account|\bcustomer (is |was |has been )?(not found|unknown|disabled|inactive|closed)\b",
@@ -41,14 +44,16 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(outgoing|outbound|abus\w+|harvest\w*|dictionary attack|subscription|contract|invoice|payment|unpaid)\b",
     ),
     Topic.ADDRESS: (
-        r"\b(address|host|domain)\W+~ip|\bip (address|unknown)\b",
+        r"\b(address|host|domain)\W+~ip(?!.{0,8} said\b)|\bip (address|unknown)\b",
         r"\b(adresse|direcci[oó]n|endere[cç]o|indirizzo|adres) ip\b|\bip[ -]?(adresse?|adres|адрес)",
         r"\bip ?(地址|アドレス)",
     ),
     Topic.LATER: (
         r"\bplease retry\b|\bright now\b|\blookup fail|\bin (the )?cache\b|\bbackend\b",
-        r"\bcurrently (closed|disabled|inactive)\b",
-        r"\b(tomorrow|at present|for now|until|quota|space|storage|full)\b|\brewrite\b|\bmap \w+ not found",
+        r"\bcurrently (closed|disabled|inactive)\b|\bmigrat\w+",
+        r"\bavailable now\b|\b(directory|server) (is )?not available",
+        r"\b(tomorrow|at present|for now|until|quota|space|storage|full|pleine?|penuh|voll|pełn[ay])\b",
+        r"\brewrite\b|\bmap \w+ not found",
         r"\b(table|database|map) (is |was |has )?(not|does not|missing|unavailable)\b",
         r"\b(internal|local|directory|database|ldap|lookup|temporary|server)( \w+)? (error|failure|fail\w*)\b",
     ),
@@ -61,6 +66,8 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\battachment\b(?!s).{0,30}\b(not|invalid|unknown)\b|\b(attachment|file) (name|file|not)\b",
         r"\b(in|recipient|address|from|to|cc) (\w+ )?headers?\b|\b(message|mail) (body|text)\b|\blinks? to\b",
         r"\bin (the |your )?(message|body|text)\b|\b(message|mail) contains (an? )?(invalid|unknown|bad)\b",
+        r"\b(in|of) (the|this|your) e-?mail\b(?! ?(system|server|domain|director))|\baddress type\b",
+        r"\bcampaign\b|\binvitation\b",
         r"\bchar(acter )?set\b|\bcharacters?\b|\bsmtputf8\b",
     ),
 }  # fmt: skip
@@ -72,11 +79,21 @@ _BESIDE_ABSENT = re.compile(
     r"|attempts?|content|files?|messages?|try)\b"
 )
 """What RFC 5321 says of every 550, "mailbox unavailable", counts for nothing beside another reason."""
+_BESIDE_A_STATUS = re.compile(
+    r"\b(files?|loop\w*|messages?|content|body|signature|bulk|mass|mailer|command|data|syntax error(?! in mail)"
+    r"|protocol|\w*config\w*|resolving|nameserver|ip|connections?|please|permi\w+|den(y|ied)|access|filter\w*|protected|system"
+    r"|errors?|failures?|transaction|queue|abort\w*|refuse[sd]?|delivery|isp|polic(y|ies)|sending|group|problem|your?"
+    r"|memory|attacks?|mta-sts|closing|shutting|(dis)?allowed|blocked|busy|want|accept user|key|attempts?|ambiguous"
+    r"|purported|relay|smtp|this (service|server|host)|network|port|rule|template|token|client|mx for)\b"
+)
+"""A status of a dead address is believed beside words that nobody knows, yet not beside those of another matter."""
 
 
 def doubt_of(topic: Topic | None, text: str) -> Topic | None:
     """What else than the recipient ``text`` may speak of, though ``topic`` or its status is that of a dead address."""
     words = plain_words(text)
     if topic is Topic.ABSENT and _BESIDE_ABSENT.search(words):
+        return Topic.HELD
+    if topic is None and _BESIDE_A_STATUS.search(words):
         return Topic.HELD
     return next((doubt for doubt, pattern in _COMPILED.items() if pattern.search(words)), None)

@@ -146,7 +146,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\b(address|domain|identit\w+|e-?mail)( \w+)?( is| are| has| have)? not( been)? (verified"
         r"|authori[sz]ed|confirmed)",
         r"\bunverified (domain|identit)|\bnot (allowed|authori[sz]ed|permitted) to send|\bverified sender|\bcallout",
-        r"\bin mail ?from\b|\bsender user\b",
+        r"\bin mail ?from\b|\bsender user\b|\bsender (does|do|did) not match\b|\bcan only (be used to )?send\b",
         r"\b(exp[eé]diteur|absender\w*|remitente|remetente|mittente|nadawc[ay]|afzender|gönderen)\b[^.:;,]{0,15}"
         r"(\b(existe|existiert|esiste|istnieje|bestaat|inv[aá]lid|ung(ü|ue)ltig|nieznan|onbekend|bulunamad)"
         r"|inconnu|unbekannt|sconosc|descon)",

@@ -124,6 +124,24 @@ def test_words_of_a_dead_address_are_doubted_beside_words_of_something_else(stag
     assert classify(stage, 550, text) != GONE
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loop detected behind the list",
+        "the file could not be written",
+        "the system is not configured",
+        "nameserver did not help",
+        "this host is closed",
+        "the sending client is too old",
+        "out of memory",
+    ],
+)
+@pytest.mark.parametrize("status", ["5.1.1", "5.1.2", "5.1.3", "5.4.4"])
+def test_a_status_of_a_dead_address_is_not_believed_beside_words_of_another_matter(status: str, text: str) -> None:
+    assert classify("rcpt", 550, f"{status} {text}") != "permanent-recipient"
+    assert classify("rcpt", 550, f"{status} zzz") == "permanent-recipient"
+
+
 @pytest.mark.parametrize("code", [530, 535, 538])
 def test_a_code_of_the_login_beats_the_words_of_a_dead_address(code: int) -> None:
     assert classify("rcpt", code, "5.1.1 user unknown") == US
