@@ -1,6 +1,7 @@
 """HTTP to push services: few connections, kept open, one POST a call, and always known whether the body has left."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,8 @@ LARGEST_REPLY = 64 * 1024
 KEEP_ALIVE_SECONDS = 30.0
 TO_CONNECT = 0.5
 """The share of a POST's time within which it must have a connection: what leaves late has no time to be answered."""
+ALL_TAKEN = "no_connection"
+"""The code of a POST that waited for others' connections: it says nothing of the service."""
 
 
 class NoReply(Exception):
@@ -24,6 +27,20 @@ class NoReply(Exception):
         self.code = code
         self.error = error
         self.connected = connected
+
+
+@dataclass(slots=True)
+class _Way:
+    """How far one POST has come: in the queue for a connection, or leaving."""
+
+    leaving: Callable[[], None]
+    queued: bool = False
+    has_left: bool = False
+
+    def leave(self) -> None:
+        """Its body is about to leave."""
+        self.has_left = True
+        self.leaving()
 
 
 class Connections:
@@ -47,24 +64,20 @@ class Connections:
 
     async def post(self, url: str | URL, body: bytes, headers: Mapping[str, str], leaving: Callable[[], None]) -> Reply:
         """The answer to one POST; ``leaving`` is called before the first byte of ``body`` does. Raises NoReply."""
-        has_left = False
-
-        def note() -> None:
-            nonlocal has_left
-            has_left = True
-            leaving()
-
+        way = _Way(leaving)
         try:
             async with self._open_session().post(
-                url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=note
+                url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=way
             ) as answer:
                 content = await _read(answer)
                 return Reply(answer.status, {k.lower(): v for k, v in answer.headers.items()}, content)
         except TimeoutError as exc:
-            raise NoReply("timeout", "no answer in time", connected=has_left) from exc
+            if way.queued:
+                raise NoReply(ALL_TAKEN, "all connections were in use", connected=False) from exc
+            raise NoReply("timeout", "no answer in time", connected=way.has_left) from exc
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            code = "dropped" if has_left else "connect"
-            raise NoReply(code, f"{type(exc).__name__}: {_words(exc)}", connected=has_left) from exc
+            code = "dropped" if way.has_left else "connect"
+            raise NoReply(code, f"{type(exc).__name__}: {_words(exc)}", connected=way.has_left) from exc
 
     async def close(self) -> None:
         """Close every connection."""
@@ -108,9 +121,19 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
 
 def _tracing() -> aiohttp.TraceConfig:
     tracing = aiohttp.TraceConfig()
-    tracing.on_request_headers_sent.append(_call_leaving)
+    tracing.on_request_headers_sent.append(_leave)
+    tracing.on_connection_queued_start.append(_queue)
+    tracing.on_connection_queued_end.append(_leave_queue)
     return tracing
 
 
-async def _call_leaving(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any) -> None:
-    context.trace_request_ctx()
+async def _leave(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any) -> None:
+    context.trace_request_ctx.leave()
+
+
+async def _queue(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any) -> None:
+    context.trace_request_ctx.queued = True
+
+
+async def _leave_queue(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any) -> None:
+    context.trace_request_ctx.queued = False

@@ -1,8 +1,9 @@
 """The ways out of the push service: through Firebase to phones, through Web Push to browsers."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, assert_never
 
@@ -19,7 +20,12 @@ from shared.serviceaccount import ServiceAccount
 from shared.store.ringing import TargetState
 from shared.store.targets import Kind
 from shared.tenant import ScopedTenant
-from shared.verdict import Rejected, SenderBlocked, Verdict
+from shared.verdict import NoVerdict, Rejected, SenderBlocked, Verdict
+
+AT_ONCE = 4
+"""So many browsers of one recipient are posted to at once: twenty that hang do not take every connection to a host."""
+OF_THE_MESSAGE = 0.5
+"""The share of a message's time within which its turn must come: what leaves late has no time to be answered."""
 
 
 class Road(Protocol):
@@ -64,6 +70,7 @@ class WebPushRoad:
     sender: WebPushSender
     signer: Signer
     lives: timedelta
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     @property
     def credential(self) -> str:
@@ -79,8 +86,18 @@ class WebPushRoad:
         """What the push service answered."""
         if target.token is None or target.keys is None:
             return Rejected(code="no_keys", error="the subscription has no keys")
-        subscription = Subscription(target.token, target.keys)
-        return await self.sender.send(self.signer, subscription, letter, self.lives, leaving)
+        try:
+            async with asyncio.timeout(self.sender.seconds * OF_THE_MESSAGE):
+                await self.turns.acquire()
+        except TimeoutError:
+            return NoVerdict(
+                handed_over=False, code="no_turn", error="the recipient's other browsers took all the time"
+            )
+        try:
+            subscription = Subscription(target.token, target.keys)
+            return await self.sender.send(self.signer, subscription, letter, self.lives, leaving)
+        finally:
+            self.turns.release()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,11 @@ class WebPushSender:
         resolver: Callable[[], AbstractResolver] | None = None,
     ) -> None:
         """``resolver`` makes what looks names up; whatever it says is checked before anything connects."""
+        self.seconds = within.total_seconds()
         self._rules = rules
         self._connections = Connections(
             connections,
-            within.total_seconds(),
+            self.seconds,
             lambda: GuardedResolver(rules, None if resolver is None else resolver()),
             per_host=max(connections // 2, 1),
         )

@@ -9,11 +9,13 @@ from datetime import timedelta
 
 import pytest
 
+from services.push.connections import ALL_TAKEN, Connections, NoReply
+from services.push.roads import AT_ONCE
 from shared.delivery.witnesses import ENOUGH
 from shared.ids import ScopeId
 from shared.store.database import Database
 from shared.store.pauses import Pause, read_pauses
-from tests.factories import WAIT_SECONDS
+from tests.factories import WAIT_SECONDS, until
 from tests.fakes.fcm import OTHER_PROJECTS_TOKEN, UNAVAILABLE, Act, Drop, Hang, Say
 from tests.fakes.pushing import Outcome, Pushing, push_job, pushing_on, service
 from tests.fakes.tenants import TenantEach
@@ -127,6 +129,16 @@ async def test_who_has_targets_that_hang_is_left_alone_and_holds_no_slots(pushin
     assert len(await pushing.tokens(name)) == 20
 
 
+async def test_targets_that_hang_leave_connections_for_everybody_else(pushing: Pushing) -> None:
+    (name,) = await make_hostile(pushing, "webpush", Hang())
+    async with service(pushing, tenants=TenantEach(), unanswered_step=LONG, slots=10):
+        await pushing.post(push_job(recipient_id=name))
+        await until(lambda: len(pushing.web.posts) >= AT_ONCE)
+        await pushing.post(push_job(), push_job(recipient_id="eve", scope_id=ELSEWHERE))
+        assert (await pushing.until_settled(2))[1:] == [SENT] * 2
+        assert len(pushing.web.posts) == AT_ONCE + 2
+
+
 @pytest.mark.parametrize(("kind", "act"), REFUSALS)
 async def test_where_many_pause_everybody_one_of_the_others_tries_first_and_ends_it(
     pushing: Pushing, database: Database, kind: str, act: Act
@@ -157,3 +169,18 @@ async def test_a_key_that_is_wrong_for_everybody_is_found_out_by_the_first_few(
                 await asyncio.sleep(0.02)
         await pushing.until_settled(2 * ENOUGH)
     assert ENOUGH <= len(pushing.web.posts) <= ENOUGH + 2
+
+
+async def test_who_finds_all_connections_taken_learns_nothing_of_the_host(pushing: Pushing) -> None:
+    pushing.web.subscribe("hangs")
+    pushing.web.always("hangs", Hang())
+    url, connections = f"{pushing.web.origin}/push/hangs", Connections(1, 2.0)
+    first = asyncio.create_task(connections.post(url, b"", {}, lambda: None))
+    await until(lambda: pushing.web.posts)
+    with pytest.raises(NoReply) as second:
+        await connections.post(url, b"", {}, lambda: None)
+    with pytest.raises(NoReply) as hung:
+        await first
+    await connections.close()
+    assert (second.value.code, second.value.connected) == (ALL_TAKEN, False)
+    assert (hung.value.code, hung.value.connected) == ("timeout", True)
