@@ -56,13 +56,15 @@ def find_settings(cls: type[S]) -> tuple[S, bool]:
 
 
 def running_at(home: Path) -> Beside | None:
-    """What the `up` that runs in ``home`` tells; None when none is ready there."""
+    """What the `up` that runs in ``home`` tells, or None. PermissionError when it is another user's."""
     try:
         told = json.loads(UpFile(home).path.read_text(encoding="utf-8"))
         keys_file = told["master_keys_file"]
         found = Beside(str(told["database_url"]), None if keys_file is None else Path(keys_file))
         # One that was killed leaves its file behind.
         return found if flock.is_taken(home / LOCK) else None
+    except PermissionError:
+        raise
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
