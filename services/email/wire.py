@@ -51,7 +51,10 @@ class Wire:
         if not line.endswith(b"\r\n"):
             # Who takes LF alone for the end of a line can be made to see commands inside of a mail.
             raise WireError("500 5.5.2 lines end with CR LF")
-        return line[:-2].decode("utf-8", "replace")
+        text = line[:-2].decode("utf-8", "replace")
+        if not text.isprintable():
+            raise WireError("500 5.5.2 there is a control character in this line")
+        return text
 
     async def read_mail(self) -> bytes:
         """The beginning of the mail up to its lone dot, as it was before dots were doubled. WireError: it is too large.

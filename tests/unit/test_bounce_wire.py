@@ -58,7 +58,14 @@ async def test_a_mail_beyond_the_limit_is_not_read_to_its_end(filler: bytes) -> 
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"), [(b"x" * 5000, "too long"), (b"NOOP " + b"x" * 3000 + b"\r\n", "too long"), (b"NOOP\n", "CR LF")]
+    ("raw", "told"),
+    [
+        (b"x" * 5000, "too long"),
+        (b"NOOP " + b"x" * 3000 + b"\r\n", "too long"),
+        (b"NOOP\n", "CR LF"),
+        (b"MAIL FROM:<a\rSubject: b>\r\n", "control"),
+        (b"NOOP \0\r\n", "control"),
+    ],
 )
 async def test_a_line_that_is_no_command_ends_the_connection(raw: bytes, told: str) -> None:
     with pytest.raises(WireError, match=told):
