@@ -27,6 +27,14 @@ _BOUNCED = re.compile(
     re.IGNORECASE,
 )
 _DAEMON = re.compile(r"\b(mailer[-_.]?daemon|postmaster)\b", re.IGNORECASE)
+_ROBOT = re.compile(r"mailer[-_.]?daemon|mail[-_. ]?daemon", re.IGNORECASE)
+_NOBODY = re.compile(r"\s*<\s*(mailer-daemon|postmaster)?(@[^<>@]*)?>\s*", re.IGNORECASE)
+"""The null path, also as it is written where mail is kept."""
+_FAILED_MAIL = re.compile(
+    r"\b(your|this|the|an?|following|original|attached) (e-?mail|mail|message)\b.{0,160}?"
+    r"(not (be )?(deliver|sent|reach)|undeliver|fail|reject|refus|block|return|bounc)",
+    re.IGNORECASE | re.DOTALL,
+)
 _ANSWER = re.compile(
     r"^(re|aw|sv|antw|fwd?|wg|tr|rv|r[eé]p)\s*(\[\d+\])?:|out of (the )?office|ooo\b|auto[- ]?(matic"
     r"|mated)?[- ]?(repl|respon|answer)"
@@ -100,18 +108,19 @@ def is_from_a_system(mail: Part, text: str, *, brings_copy: bool) -> bool:
     if is_daemon and brings_copy:
         return True
     if _is_a_system(mail):
-        # Behind these names sit people too: what is said without a word in the subject must look like a list.
-        return (
-            returns
-            or _BOUNCED.search(subject) is not None
-            or (_tells_of_failure(beginning) and (nobody or _LISTED.search(beginning) is not None))
-        )
+        if returns or _BOUNCED.search(subject) is not None:
+            return True
+        # Behind most of these names sit people too: without a word in the subject it must look like a report.
+        is_robot = nobody or _ROBOT.search(mail.header("from")) is not None or not mail.header("from").strip(" <>")
+        return _tells_of_failure(beginning) and (is_robot or _LISTED.search(beginning) is not None)
     # Anybody may speak of what could not be delivered, parcels too: a stranger has to show more.
     if _BOUNCED.search(subject) is None or (mail.header("return-path") and not nobody):
         return False
-    if not nobody or brings_copy:
-        return returns or (nobody and not mail.header("auto-submitted").lower().startswith("auto-replied"))
-    return quotes_a_reply(beginning) and _LISTED.search(beginning) is not None
+    if _FAILED_MAIL.search(beginning) is not None and says_why(beginning):
+        return True
+    if nobody and not brings_copy:
+        return quotes_a_reply(beginning) and _LISTED.search(beginning) is not None
+    return returns or (nobody and not mail.header("auto-submitted").lower().startswith("auto-replied"))
 
 
 def says_it_arrived(subject: str, text: str) -> bool:
@@ -166,7 +175,7 @@ def _goes_to_many(mail: Part) -> bool:
 
 def _is_from_nobody(mail: Part) -> bool:
     """Whether nobody would be told if this mail bounced, which is how mail systems write."""
-    return mail.header("return-path").strip() in ("<>", "< >")
+    return _NOBODY.fullmatch(mail.header("return-path")) is not None
 
 
 def _answers_for_a_person(mail: Part) -> bool:

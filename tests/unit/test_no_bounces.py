@@ -123,3 +123,23 @@ def test_a_receipt_for_reading_says_nothing_of_delivery(disposition: str) -> Non
     fields = f"message/disposition-notification\n\nFinal-Recipient: rfc822; {KIM}\nDisposition: a/b; {disposition}"
     headers = "Content-Type: multipart/report; report-type=disposition-notification; boundary=B\n"
     assert classify(mail("postmaster@dest.example", "Undeliverable: Your order", parts(fields), "<>", headers)) == []
+
+
+@pytest.mark.parametrize("path", ["", "<>", "<MAILER-DAEMON>", "<MAILER-DAEMON@mx.relay.example>"])
+@pytest.mark.parametrize(
+    ("sender", "subject", "text", "kind"),
+    [
+        ("no-reply@app.example", "Returned mail", f"Your mail of today\ncould not be delivered to: <{KIM}>\nAs their "
+             f"mailbox is full.", "transient"),
+        ("Gate <gate@dest.example>", "Undeliverable: Your order", f"Your message to {KIM} was blocked: 550 5.1.1 no "
+             f"such mailbox", "permanent-recipient"),
+        ("MAILER-DAEMON@mx.relay.example", "Viestin toimitus", f"Ei voitu toimittaa: {KIM}\n\n550 5.1.1",
+             "permanent-recipient"),
+    ],
+)  # fmt: skip
+def test_who_says_of_a_mail_that_it_failed_is_believed_unless_it_is_a_person(
+    path: str, sender: str, subject: str, text: str, kind: str
+) -> None:
+    assert [(address, said) for address, said, _ in classify(mail(sender, subject, text, path))] == [(KIM, kind)]
+    if "MAILER" not in sender:
+        assert classify(mail(sender, subject, text)) == []
