@@ -81,10 +81,11 @@ _BESIDE_ABSENT = re.compile(
 """What RFC 5321 says of every 550, "mailbox unavailable", counts for nothing beside another reason."""
 _BESIDE_A_STATUS = re.compile(
     r"\b(files?|loop\w*|messages?|content|body|signature|bulk|mass|mailer|command|data|syntax error(?! in mail)"
-    r"|protocol|\w*config\w*|resolving|nameserver|ip|connections?|please|permi\w+|den(y|ied)|access|filter\w*|protected|system"
-    r"|errors?|failures?|transaction|queue|abort\w*|refuse[sd]?|delivery|isp|polic(y|ies)|sending|group|problem|your?"
-    r"|memory|attacks?|mta-sts|closing|shutting|(dis)?allowed|blocked|busy|want|accept user|key|attempts?|ambiguous"
-    r"|purported|relay|smtp|this (service|server|host)|network|port|rule|template|token|client|mx for)\b"
+    r"|protocol|(mis)?config\w*(?! to receive)|resolving|nameserver|ip|connections?|please|permi\w+|den(y|ied)|access"
+    r"|filter\w*|protected|system|errors?|failures?|transaction|queue|abort\w*|refuse[sd]?|delivery|isp|polic(y|ies)"
+    r"|sending|group|problem|your?|memory|attacks?|mta-sts|closing|shutting|(dis)?allowed|blocked|busy|want"
+    r"|accept user|key|attempts?|ambiguous|purported|relay|smtp|this (service|server|host)|network|port|rule|template"
+    r"|token|client|mx for)\b"
 )
 """A status of a dead address is believed beside words that nobody knows, yet not beside those of another matter."""
 

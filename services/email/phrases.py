@@ -172,7 +172,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
     Topic.ADDRESS: (
         r"\b(black|block|deny|ip)[- ]?list|\bblack listed|(?<!not )\blisted (at|in|by|on|with)\b|\bblocked using",
         r"\bdelist|\breputation|\b\w*rbl\b|dnsbl|\bspamhaus|\bspamcop|\bbarracuda|\bsorbs|\buceprotect|\bcloudmark",
-        r"\bdue to listing|\bin the .{0,30}database|\byour access to|\bspam abuse",
+        r"\bdue to listing|\bin the (?!user|mail|recip|account).{0,30}database|\byour access to|\bspam abuse",
         r"\b(your|sending|sender|connecting|client|source|originating)( \w+)? "
         r"(ip|ips|host|server|mta|network|hostname)\b",
         r"\b(from|this|your|the|bad|black|invalid) ip\b|\bfrom (this|your) (host|server|network)",
