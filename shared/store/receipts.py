@@ -112,7 +112,7 @@ async def keep_if_new(pg: HotConnection, new: NewReceipt) -> Kept:
     return Kept(told)
 
 
-_COMPLAINTS = "ripe JOIN locked USING (job_id, scope_id) WHERE kind = 'complaint' AND NOT too_old"
+_COMPLAINTS = "ripe JOIN locked USING (job_id, scope_id) WHERE kind = 'complaint' AND NOT too_old AND NOT left_behind"
 
 # Jobs are locked in id order, as everywhere; a receipt that another process is at is skipped.
 APPLY_RIPE = f"""
@@ -133,13 +133,24 @@ locked AS MATERIALIZED (
   ORDER BY o.job_id
   FOR UPDATE
 ),
--- A job may have become PENDING again before it was locked: its receipts go on waiting.
+-- A job may have become PENDING again before it was locked: its receipts go on waiting. One that was readdressed since
+-- goes to somebody else: what still comes back about the address before says nothing of that mail.
 ripe AS MATERIALIZED (
-  SELECT w.*, c.body ->> 'to_address' AS written_to, l.status IS NOT DISTINCT FROM 'PENDING' AS too_old,
-         coalesce(w.kind = 'bounce' AND l.status = 'SENT', false) AS bounces
+  SELECT w.*, c.body ->> 'to_address' AS written_to, was.left_behind,
+         l.status IS NOT DISTINCT FROM 'PENDING' AS too_old,
+         coalesce(w.kind = 'bounce' AND l.status = 'SENT' AND NOT was.left_behind, false) AS bounces
   FROM waiting w
   LEFT JOIN locked l USING (job_id)
   LEFT JOIN content c USING (job_id)
+  CROSS JOIN LATERAL (
+    SELECT EXISTS (
+      SELECT
+      FROM receipts earlier
+      WHERE earlier.job_id = w.job_id AND earlier.address = w.address
+        AND earlier.effect IN ('bounced_suppressed', 'suppressed')
+        AND w.address <> lower(c.body ->> 'to_address')
+    ) AS left_behind
+  ) was
   WHERE l.status IS DISTINCT FROM 'PENDING' OR w.received_at < now() - interval '{PARKED_FOR}'
 ),
 bounced AS (
@@ -157,7 +168,7 @@ told_of_complaints AS ({tell_complaints(_COMPLAINTS)}
 dead AS MATERIALIZED (
   SELECT receipt_id, scope_id, lower(written_to) AS address, kind, code, detail
   FROM ripe
-  WHERE NOT too_old
+  WHERE NOT too_old AND NOT left_behind
     AND (kind = 'complaint' OR (cause = 'permanent-recipient' AND address = lower(written_to)))
     AND written_to IS NOT NULL
 ),

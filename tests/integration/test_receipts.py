@@ -13,6 +13,7 @@ from shared.job import JobReason
 from shared.retry import DEFAULT_POLICIES, Terms
 from shared.store.claim import Claim
 from shared.store.database import Database
+from shared.store.job_lists import JobKey
 from shared.store.receipts import (
     MOST_OF_A_JOB,
     Kept,
@@ -22,6 +23,7 @@ from shared.store.receipts import (
     keep_if_new,
     receipts_of_event,
 )
+from shared.store.replay import ReplayOptions, ReplayResult, replay_if_failed
 from shared.store.settle import AttemptRow, settle_if_claimed
 from shared.store.suppressions import list_suppressions
 from shared.verdict import Delivered
@@ -178,6 +180,27 @@ async def test_a_job_that_failed_already_keeps_its_reason(database: Database) ->
     await keep(database, bounce(claim.event_id))
     assert await apply(database) == ["suppressed"]
     assert await states(database) == [("FAILED", "unknown_outcome")]
+
+
+async def test_a_report_about_the_address_before_says_nothing_of_a_readdressed_mail(database: Database) -> None:
+    claim = await sent(database)
+    await keep(database, bounce(claim.event_id))
+    assert await apply(database) == ["bounced_suppressed"]
+    key = JobKey(Channel.EMAIL, claim.job_id, JobReason.BOUNCED)
+    await accept_events(database, [new_event(recipient='{"id":"bob","email":"new@example.com"}')])
+    async with database.hot() as pg:
+        (replayed,) = await replay_if_failed(pg, ScopeId(1), [key], ReplayOptions(readdress=True))
+    assert replayed.result is ReplayResult.RETRIED
+    (again,) = await claim_jobs(database)
+    assert await deliver(database, again) == "applied"
+    for number, kind in ((2, "permanent-recipient"), (3, "complaint")):
+        await keep(database, bounce(claim.event_id, provider_id=f"<dsn-{number}@relay.example>", cause=kind))
+    assert await apply(database) == ["none", "none"]
+    assert await states(database) == [("SENT", "")]
+    assert await suppressed(database) == [(BOB, "bounced")]
+    await keep(database, bounce(claim.event_id, provider_id="<dsn-4@relay.example>", address="new@example.com"))
+    assert await apply(database) == ["bounced_suppressed"]
+    assert await states(database) == [("FAILED", "bounced")]
 
 
 async def test_a_late_delivered_does_not_win_over_a_bounce(database: Database) -> None:
