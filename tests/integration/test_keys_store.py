@@ -33,6 +33,7 @@ CALLS = {
     "list_push_targets": ("GET", TARGETS),
     "delete_push_target": ("DELETE", TARGETS),
     "delete_push_target_by_id": ("DELETE", f"{TARGETS}/tgt_{'0' * 32}"),
+    "list_changes": ("GET", "/api/v1/changes"),
     "list_suppressions": ("GET", "/api/v1/suppressions"),
     "post_suppression": ("POST", "/api/v1/suppressions"),
     "delete_suppression": ("DELETE", "/api/v1/suppressions/ada@school.example"),
