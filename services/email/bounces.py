@@ -12,6 +12,7 @@ from services.email.plaintext import (
     read_plaintext,
     read_unmarked_dsn,
     speaks_for_a_system,
+    told_by,
     words_about,
     written_to,
 )
@@ -30,8 +31,9 @@ def report_of(mail: Part, raw: bytes) -> list[Failure]:
         return feedback
     notified = _notified(mail) or read_unmarked_dsn(mail)
     if notified:
-        addresses = [failure.address for failure in notified if failure.address]
-        return [_completed(failure, addresses, mail) for failure in notified]
+        addresses = list(dict.fromkeys(failure.address for failure in notified if failure.address))
+        told = told_by(mail)
+        return [_completed(failure, addresses, told, mail) for failure in notified]
     return read_plaintext(mail, raw)
 
 
@@ -47,14 +49,14 @@ def _notified(mail: Part) -> list[Failure] | None:
     return None
 
 
-def _completed(failure: Failure, addresses: Sequence[str], mail: Part) -> Failure:
+def _completed(failure: Failure, addresses: Sequence[str], told: str, mail: Part) -> Failure:
     """``failure`` with what the notification left out, from the words for people that come with it."""
     named = failure.address or next(iter(addressed_in(mail)), "")
-    failure = replace(failure, address=written_to(named, mail))
+    failure = replace(failure, address=written_to(named, told))
     if failure.fate is not Fate.FAILED or failure.words:
         return failure
-    words = words_about(named, addresses, mail)
-    told = judge_failure(failure.address, failure.fate, failure.status, words)
-    if failure.cause is Cause.RECIPIENT and told.cause is not Cause.TRANSIENT and not quotes_a_reply(words):
+    words = words_about(named, addresses, told)
+    judged = judge_failure(failure.address, failure.fate, failure.status, words)
+    if failure.cause is Cause.RECIPIENT and judged.cause is not Cause.TRANSIENT and not quotes_a_reply(words):
         return failure  # Its status says more than prose, in which anything may stand.
-    return told
+    return judged

@@ -68,7 +68,7 @@ def read_plaintext(mail: Part, raw: bytes) -> list[Failure]:
     if says_it_waits(subject, told):
         return [judge_failure(address, Fate.WAITS, None, subject) for address in addresses]
     return [
-        judge_failure(_written_to(address, told), Fate.FAILED, None, _about(address, addresses, told))
+        judge_failure(written_to(address, told), Fate.FAILED, None, _about(address, addresses, told))
         for address in addresses
     ]
 
@@ -90,15 +90,20 @@ def speaks_for_a_system(mail: Part) -> bool:
     return is_from_a_system(mail, told, brings_copy=returned)
 
 
-def words_about(address: str, addresses: Sequence[str], mail: Part) -> str:
-    """What the text for people says of ``address``, one of ``addresses``; '' when that does not stand there."""
-    told = _FIELDS.split(_without_copy(_text(mail)), maxsplit=1)[0]
+def told_by(mail: Part) -> str:
+    """What the report says for people, without its fields and without what it returns."""
+    return _FIELDS.split(_without_copy(_text(mail)), maxsplit=1)[0]
+
+
+def words_about(address: str, addresses: Sequence[str], told: str) -> str:
+    """What ``told`` says of ``address``, one of ``addresses``; '' when that does not stand there."""
     return _about(address, addresses, told) if address and address.lower() in told.lower() else ""
 
 
-def written_to(address: str, mail: Part) -> str:
-    """The address that was written to, where the report's text says that ``address`` is what became of it."""
-    return _written_to(address, _without_copy(_text(mail)))
+def written_to(address: str, told: str) -> str:
+    """The address that was written to, where ``told`` says that ``address`` is what became of it."""
+    found = re.search(rf"{re.escape(address)}{_REWRITTEN}", told, re.IGNORECASE) if address else None
+    return found[1] if found else address
 
 
 def addressed_in(mail: Part) -> list[str]:
@@ -142,12 +147,6 @@ def _whom(mail: Part, raw: bytes, whole: str, told: str) -> list[str]:
     if standing := [one for one in named if _place(one, told) is not None]:
         return standing[:MOST_ADDRESSES]
     return _found_elsewhere(raw, ours) or (named if len(named) == 1 else list(addressed.values())[:1])
-
-
-def _written_to(address: str, told: str) -> str:
-    """The address that was written to, where ``address`` is what that was rewritten to."""
-    found = re.search(rf"{re.escape(address)}{_REWRITTEN}", told, re.IGNORECASE) if address else None
-    return found[1] if found else address
 
 
 def _addressed(mail: Part, whole: str) -> dict[str, str]:
