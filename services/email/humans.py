@@ -81,6 +81,7 @@ _GIVEN_UP = re.compile(
     r"|will not be (re)?tried",
     re.IGNORECASE,
 )
+_HOLDERS = re.compile(r"\byour (e-?mail )?(mail ?box|inbox|storage|quota|incoming)\b", re.IGNORECASE)
 _NOT_THERE = re.compile(
     r"unable to deliver|not able to deliver|not (be |been )?(received?|delivered)|fail(ed|ure)|intended recipient"
     r"|(is|was|been|being) (returned|refused|rejected)",
@@ -146,6 +147,12 @@ def asks_for_proof(subject: str, text: str) -> bool:
     if quotes_a_reply(beginning) and (_BOUNCED.search(subject) or _GIVEN_UP.search(beginning)):
         return False  # It is the refusal that asks.
     return _CHALLENGE.search(subject) is not None or _CHALLENGE.search(beginning) is not None
+
+
+def warns_its_holder(text: str) -> bool:
+    """Whether it tells the holder of a mailbox about that mailbox; phishing likes to."""
+    beginning = text[:BEGINNING]
+    return _HOLDERS.search(beginning) is not None and not quotes_a_reply(beginning)
 
 
 def _says_it_returns(text: str) -> bool:

@@ -8,7 +8,7 @@ from email.policy import compat32
 
 from services.email.dsn import read_fields
 from services.email.failure import Failure, Fate, find_addresses, judge_failure, quotes_a_reply, says_why
-from services.email.humans import asks_for_proof, is_from_a_system, says_it_arrived, says_it_waits
+from services.email.humans import asks_for_proof, is_from_a_system, says_it_arrived, says_it_waits, warns_its_holder
 from services.email.parts import Part
 
 LONGEST_TEXT = 60_000
@@ -62,7 +62,9 @@ def read_plaintext(mail: Part, raw: bytes) -> list[Failure]:
     subject = mail.header("subject")
     whole = _text(mail)
     told = _without_copy(whole)
-    if not speaks_for_a_system(mail) or asks_for_proof(subject, told) or says_it_arrived(subject, told):
+    if not speaks_for_a_system(mail) or warns_its_holder(told):
+        return []
+    if asks_for_proof(subject, told) or says_it_arrived(subject, told):
         return []
     addresses = _whom(mail, raw, whole, told)
     if says_it_waits(subject, told):

@@ -62,6 +62,8 @@ LIST = "List-Id: <weekly.news.example>\n"
              path="<>", headers="Auto-Submitted: auto-replied\n"),
         mail("DMARC <noreply@isp.example>", "Report Domain: shop.example Submitter: isp.example",
              f"An aggregate report; 12 messages were rejected. Write to {KIM}.", path="<>"),
+        mail("Mail Administrator <admin@evil.example>", "Mail delivery failed: quota", f"Your mailbox {KIM} is full, "
+             f"and mails will be returned to sender. Click here.", "<>"),
         mail("Jim, Postmaster <postmaster@dest.example>", "Your server", f"You write to {OLD}, and we say 550 5.1.1."),
         mail("Tracker <tracker@dest.example>", "Mail delivery failure", f"Kim: we get 550 5.1.1 for {OLD}.", "<>"),
         mail("News <news@weekly.example>", "What a bounce is", f"<{OLD}>: 550 5.1.1", "<>", LIST),
