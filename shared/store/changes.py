@@ -1,14 +1,14 @@
 """Changes on their way in: whoever moves jobs or drops push targets tells of it in the same statement.
 
 What is told in one statement is one row for each scope, status and reason, with the ids of all its events: a settle of
-400 reports writes a few rows, not 400, and neither a job's row nor any index of ``outgoing`` has to carry more. (Of
-the 80 µs of CPU that a job of a drain takes, ours and Postgres's together, this is 1 to 2, a row for each job was 5.
-Reading final jobs from ``outgoing`` itself would take an index on ``finished_at`` that every job pays for, and would
-forget what a job was before it bounced or was retried.)
+400 reports writes a few rows, not 400, and neither a job's row nor any index of ``outgoing`` has to carry more. Of the
+8.8 ms of CPU that such a settle takes in Postgres this is 0.2; a row for each job was 1.1, and so it is where each
+report is of another scope. Reading final jobs from ``outgoing`` itself would take an index on ``finished_at`` that every
+job pays for, and would forget what a job was before it bounced or was retried.
 
 A row comes without its place in the feed: transactions do not commit in the order in which they begin, and a reader
 that goes on behind the last number it saw would miss the slow ones. The places are given afterwards, see
-``change_feed.py``. ``change_id`` orders what happened to one job or target: it is drawn while that row is locked.
+``numbering.py``. ``change_id`` orders what happened to one job or target: it is drawn while that row is locked.
 """
 
 from shared.change import ChangeKind, TargetEnd

@@ -233,7 +233,8 @@ suppressed AS (
 ),
 {_COUNT}
 SELECT job_id, act, status, reason,
-       (SELECT count(*)::int FROM told_of_targets t WHERE t.event_id = judged.event_id) AS forgotten
+       CASE WHEN $1 = 'push' THEN (SELECT count(*)::int FROM told_of_targets t WHERE t.event_id = judged.event_id)
+            ELSE 0 END AS forgotten
 FROM judged
 """
 
