@@ -2,9 +2,9 @@
 
 What is told in one statement is one row for each scope, status and reason, with the ids of all its events: a settle of
 400 reports writes a few rows, not 400, and neither a job's row nor any index of ``outgoing`` has to carry more. Of the
-8.8 ms of CPU that such a settle takes in Postgres this is 0.2; a row for each job was 1.1, and so it is where each
-report is of another scope. Reading final jobs from ``outgoing`` itself would take an index on ``finished_at`` that every
-job pays for, and would forget what a job was before it bounced or was retried.
+8.8 ms of CPU that such a settle takes in Postgres this is 0.2; a row for each job was 1.1, as it is where each report
+is of another scope. Reading final jobs from ``outgoing`` itself would take an index on ``finished_at`` that every job
+pays for, and would forget what a job was before it bounced or was retried.
 
 A row comes without its place in the feed: transactions do not commit in the order in which they begin, and a reader
 that goes on behind the last number it saw would miss the slow ones. The places are given afterwards, see
