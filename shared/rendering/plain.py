@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from markdown_it.tree import SyntaxTreeNode
 
 _RULE = "-" * 20
+WIDEST_COLUMN = 60
+"""In characters. A cell may be longer and then juts out: were all others of its column filled up to it, one long value
+among many rows would make a mail of hundreds of megabytes."""
 
 
 def write_plain(root: SyntaxTreeNode) -> str:
@@ -53,7 +56,7 @@ def _table(node: SyntaxTreeNode) -> str:
     """Columns side by side, two spaces between, a line of dashes under the heads; figures stand to the right."""
     rows = [row.children for part in node.children for row in part.children]
     texts = [[" ".join(_blocks(cell.children).split()) for cell in row] for row in rows]
-    widths = [max(len(text) for text in column) for column in zip(*texts, strict=True)]
+    widths = [min(max(len(text) for text in column), WIDEST_COLUMN) for column in zip(*texts, strict=True)]
     to_the_right = ["right" in str(cell.attrs.get("style", "")) for cell in rows[0]]
 
     def line(row: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from shared.errors import RenderError
 from shared.rendering.layout import Frame, lay_out
 from shared.rendering.links import absolute_link, app_link
 from shared.rendering.markdown import Markdown, clean_html
+from shared.rendering.plain import WIDEST_COLUMN
 from shared.rendering.words import open_word, unsubscribe_word
 
 SOURCE = """# Title
@@ -71,6 +72,15 @@ def test_a_table_stands_in_columns_in_both_parts() -> None:
     table = Markdown("| Paid by | Sum |\n|---|---:|\n| **Ada** \\| Bob | €312.50 |\n| Eve |\n", None)
     assert '<table class="rows">' in table.html() and '<td style="text-align:right">€312.50</td>' in table.html()
     assert table.text().splitlines() == ["Paid by        Sum", "---------  -------", "Ada | Bob  €312.50", "Eve"]
+
+
+def test_a_long_cell_of_a_table_makes_only_its_own_line_long() -> None:
+    rows = ["x" * 1000, *["short"] * 50]
+    lines = (
+        Markdown("| Item | Sum |\n|---|---|\n" + "".join(f"| {row} | 1 |\n" for row in rows), None).text().split("\n")
+    )
+    assert lines[2] == f"{rows[0]}  1"
+    assert {len(line) for line in lines[3:]} == {WIDEST_COLUMN + len("  1")}
 
 
 @pytest.mark.parametrize(
