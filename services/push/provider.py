@@ -12,7 +12,7 @@ from services.push.connections import ALL_TAKEN
 from services.push.entry import enter_sibling
 from services.push.fold import fold
 from services.push.message import Letter
-from services.push.roads import Roads
+from services.push.roads import NO_TURN, Roads
 from services.push.strangers import Strangers, is_strangers
 from services.push.targets import choose
 from shared.channel import Channel
@@ -146,7 +146,7 @@ def _in_order(verdicts: Sequence[Verdict]) -> list[int]:
 
 
 def _was_never_asked(verdict: Verdict) -> bool:
-    return isinstance(verdict, NoVerdict) and verdict.code == ALL_TAKEN
+    return isinstance(verdict, NoVerdict) and verdict.code in (ALL_TAKEN, NO_TURN)
 
 
 def _note_dead(results: Sequence[TargetResult]) -> None:

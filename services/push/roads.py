@@ -24,6 +24,8 @@ from shared.verdict import NoVerdict, Rejected, SenderBlocked, Verdict
 
 AT_ONCE = 4
 """So many browsers of one recipient are posted to at once: twenty that hang do not take every connection to a host."""
+NO_TURN = "no_turn"
+"""The code of a message whose turn did not come: it says nothing of its own push service."""
 OF_THE_MESSAGE = 0.5
 """The share of a message's time within which its turn must come: what leaves late has no time to be answered."""
 
@@ -90,9 +92,7 @@ class WebPushRoad:
             async with asyncio.timeout(self.sender.seconds * OF_THE_MESSAGE):
                 await self.turns.acquire()
         except TimeoutError:
-            return NoVerdict(
-                handed_over=False, code="no_turn", error="the recipient's other browsers took all the time"
-            )
+            return NoVerdict(handed_over=False, code=NO_TURN, error="the recipient's other browsers took all the time")
         try:
             subscription = Subscription(target.token, target.keys)
             return await self.sender.send(self.signer, subscription, letter, self.lives, leaving)

@@ -7,17 +7,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from services.push.connections import ALL_TAKEN, Connections, NoReply
-from services.push.roads import AT_ONCE
-from shared.delivery.witnesses import ENOUGH
-from shared.ids import ScopeId
+from services.push.roads import AT_ONCE, NO_TURN
+from shared.delivery.provider import Folded, OpenGate
+from shared.delivery.witnesses import ENOUGH, Recipient
+from shared.ids import ScopeId, TenantId
 from shared.store.database import Database
 from shared.store.pauses import Pause, read_pauses
+from shared.verdict import NoVerdict, Verdict
 from tests.factories import WAIT_SECONDS, until
 from tests.fakes.fcm import OTHER_PROJECTS_TOKEN, UNAVAILABLE, Act, Drop, Hang, Say
 from tests.fakes.pushing import Outcome, Pushing, push_job, pushing_on, service
+from tests.fakes.rigs import WebPushRig
 from tests.fakes.tenants import TenantEach
 from tests.fakes.webpush import WRONG_KEY
 
@@ -173,6 +177,37 @@ async def test_a_key_that_is_wrong_for_everybody_is_found_out_by_the_first_few(
                 await asyncio.sleep(0.02)
         await pushing.until_settled(2 * ENOUGH)
     assert ENOUGH <= len(pushing.web.posts) <= ENOUGH + 2
+
+
+class Listening(OpenGate):
+    """A gate that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.told_of: list[Verdict] = []
+
+    async def told(
+        self,
+        _circuit: str,
+        _tenant_id: TenantId,
+        verdict: Verdict,
+        _unanswered: int,
+        _recipient: Recipient | None = None,
+    ) -> Verdict:
+        self.told_of.append(verdict)
+        return verdict
+
+
+async def test_browsers_whose_turn_never_came_say_nothing_of_their_hosts(pushing: Pushing) -> None:
+    (name,) = await make_hostile(pushing, "webpush", Hang())
+    rig, gate = WebPushRig(pushing, timedelta(seconds=2)), Listening()
+    outcome = await rig.provider.send(msgspec.structs.replace(rig.parcels(name), gate=gate))
+    await rig.provider.close()
+    assert isinstance(outcome, Folded)
+    codes = [one.verdict.code for one in outcome.results if isinstance(one.verdict, NoVerdict)]
+    assert codes.count(NO_TURN) == TARGETS - AT_ONCE
+    assert (
+        gate.told_of == [one.verdict for one in outcome.results if one.verdict.code not in (NO_TURN, ALL_TAKEN)] != []
+    )
 
 
 async def test_who_finds_all_connections_taken_learns_nothing_of_the_host(pushing: Pushing) -> None:
