@@ -22,6 +22,9 @@ _FINAL_DOT = b".\r\n"
 _NO_SUCH_MECHANISM = (502, 504)
 CLOSING = 421
 """The code with which a relay says that it hangs up."""
+# A line of a reply has 512 bytes (RFC 5321 4.5.3.1.5). Not every relay knows, and a mail that was taken at great length
+# must not be sent again: only the whole reply is bounded, as the library does it, to 32 KiB.
+aiosmtplib.protocol.MAX_LINE_LENGTH = aiosmtplib.protocol.MAX_RESPONSE_LENGTH
 
 
 class Refused(WaybillError):
@@ -225,6 +228,9 @@ async def _answered(step: Awaitable[aiosmtplib.SMTPResponse]) -> None:
     try:
         await step
     except aiosmtplib.SMTPResponseException as exc:
+        if exc.code < 0:
+            # The library's word for what is no reply of SMTP at all.
+            raise
         raise Refused(exc.code, exc.message) from exc
 
 

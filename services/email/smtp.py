@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import aiosmtplib
 
 from services.email.addresses import BadAddress
-from services.email.connection import CLOSING, Connection, Mismatch, Refused, Steps
+from services.email.connection import Connection, Mismatch, Refused, Steps
 from services.email.message import Message, build_message
 from services.email.pool import LONGEST_IDLE, MOST_MAILS, Pool
 from services.email.replies import Stage, judge
@@ -125,22 +125,20 @@ class SmtpProvider:
         return connection
 
     async def _begin_on_kept(self, kept: Connection, message: Message, steps: Steps) -> bool:
-        """Whether MAIL was answered well; if ``kept`` turned out to be dead it is closed, and nothing is lost by it."""
+        """Whether MAIL was answered well; if not, ``kept`` is closed, and nothing is lost by it."""
         try:
             async with asyncio.timeout(self._seconds * OF_A_KEPT_ONE):
                 await kept.begin(message, steps)
-        except Refused as exc:
-            if exc.code != CLOSING:
-                self._pool.give_back(kept)
-                raise
+        except Refused:
+            # It may mean this connection alone, which has had its share of mails; a fresh one is told otherwise.
+            kept.quit()
         except (OSError, aiosmtplib.SMTPException):
-            pass
+            kept.abort()
         except BaseException:
             kept.abort()
             raise
         else:
             return True
-        kept.abort()
         return False
 
 
@@ -157,9 +155,10 @@ def _broken(steps: Steps, exc: Exception) -> Verdict:
         # A certificate that does not verify is a set-up to be mended by people, and seen by them.
         return SenderBlocked("relay", code="tls", error=f"at {steps.stage}: {tls}")
     code = "unreachable" if steps.stage is Stage.CONNECT else "disconnected"
+    error = str(exc) or type(exc).__name__
     if isinstance(exc, aiosmtplib.SMTPResponseException):
-        code = "malformed_reply"
-    return NoVerdict(steps.progress.handed_over, code=code, error=f"at {steps.stage}: {str(exc) or type(exc).__name__}")
+        code, error = "malformed_reply", exc.message
+    return NoVerdict(steps.progress.handed_over, code=code, error=f"at {steps.stage}: {error}")
 
 
 def _tls_problem(exc: BaseException) -> str | None:

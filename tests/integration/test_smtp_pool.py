@@ -126,12 +126,24 @@ async def test_a_connection_that_cannot_be_reset_is_replaced(sink: SmtpSink) -> 
     await provider.close()
 
 
-async def test_a_sender_refused_on_a_kept_connection_is_an_answer_and_no_dead_connection(sink: SmtpSink) -> None:
+@pytest.mark.parametrize("reply", [Reply(452, "4.5.3 enough for one session"), Reply(554, "5.7.0 too many messages")])
+async def test_a_connection_that_has_had_its_share_of_mails_is_replaced_and_nobody_is_blocked(
+    sink: SmtpSink, reply: Reply
+) -> None:
     provider = _provider(sink)
     await provider.send(email_parcel())
-    sink.script.once("mail", Reply(550, "5.1.8 bad sender"))
+    sink.script.once("mail", reply)
+    assert isinstance(await provider.send(email_parcel()), Delivered)
+    assert [mail.connection for mail in sink.mails] == [1, 2]
+    await provider.close()
+
+
+async def test_a_sender_that_a_fresh_connection_refuses_too_is_refused(sink: SmtpSink) -> None:
+    provider = _provider(sink)
+    await provider.send(email_parcel())
+    sink.script.always("mail", Reply(550, "5.1.8 bad sender"))
     assert isinstance(await provider.send(email_parcel()), SenderBlocked)
-    assert sink.connection_count == 1
+    assert sink.connection_count == 2
     await provider.close()
 
 

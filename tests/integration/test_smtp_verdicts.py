@@ -134,6 +134,27 @@ async def test_a_reply_of_several_lines_is_read_as_one(sink: SmtpSink) -> None:
     assert verdict.error == "at rcpt: 5.1.1 There is nobody 5.1.1 of that name here"
 
 
+@pytest.mark.parametrize("stage", ["connect", "mail", "eod"])
+async def test_a_long_winded_yes_is_a_yes(sink: SmtpSink, stage: str) -> None:
+    begin = 220 if stage == "connect" else 250
+    sink.script.always(stage, Raw(f"{begin}-ok\r\n{begin} ".encode() + b"x\xe9" * 5_000 + b"\r\n"))
+    verdict, _ = await _send(sink)
+    assert isinstance(verdict, Delivered)
+
+
+@pytest.mark.parametrize("stage", ["connect", "mail", "eod"])
+@pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n", b"250-" + b"x" * 100_000])
+async def test_what_is_no_reply_is_called_so_at_every_stage(sink: SmtpSink, stage: str, words: bytes) -> None:
+    sink.script.always(stage, Raw(words))
+    verdict, _ = await _send(sink)
+    assert isinstance(verdict, NoVerdict)
+    assert verdict.code == "malformed_reply"
+    assert verdict.error is not None
+    assert verdict.error.startswith(
+        (f"at {stage}: Malformed SMTP response line: HTTP", f"at {stage}: Response too long")
+    )
+
+
 async def test_a_relay_that_only_knows_helo_still_gets_the_mail(sink: SmtpSink) -> None:
     sink.script.once("helo", Reply(502, "no such command"), None)
     verdict, _ = await _send(sink)
