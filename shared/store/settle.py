@@ -167,15 +167,9 @@ delta AS (
 ),
 counted AS ({COUNT_WORK})"""
 
-# Of several jobs that found the same target dead, the first.
-_RANG = """ARRAY(
-           SELECT j.event_id
-           FROM unnest($12::bigint[], $13::int[], $14::bigint[], $24::boolean[])
-             AS d(job_id, claim_seq, target_id, target_dead)
-           JOIN judged j USING (job_id, claim_seq)
-           WHERE d.target_id = forgotten.target_id AND d.target_dead AND j.act <> 'stale'
-           ORDER BY j.job_id
-           LIMIT 1)"""
+# Each with what found it dead: of several jobs, the first.
+_FORGOTTEN = """forgotten
+  JOIN (SELECT DISTINCT ON (target_id) target_id, event_id FROM dead ORDER BY target_id, job_id) d USING (target_id)"""
 
 SETTLE_IF_CLAIMED = f"""
 {_DECIDE},
@@ -202,21 +196,25 @@ recorded AS (
   -- Of a row that was there already, and is only changed, xmax is the transaction that locked it: this one.
   RETURNING job_id, claim_seq, xmax = 0 AS is_new
 ),
+dead AS MATERIALIZED (
+  SELECT d.target_id, d.started_at, j.job_id, j.event_id
+  FROM unnest($12::bigint[], $13::int[], $14::bigint[], $21::timestamptz[], $24::boolean[])
+    AS d(job_id, claim_seq, target_id, started_at, target_dead)
+  JOIN judged j USING (job_id, claim_seq)
+  WHERE $1 = 'push' AND d.target_dead AND j.act <> 'stale'
+),
 -- A target that was registered again since the attempt began is another one. Locked in one order, as everywhere.
 forgotten AS (
   DELETE FROM push_targets
   WHERE target_id = ANY (ARRAY(
     SELECT p.target_id
-    FROM unnest($12::bigint[], $13::int[], $14::bigint[], $21::timestamptz[], $24::boolean[])
-      AS d(job_id, claim_seq, target_id, started_at, target_dead)
-    JOIN judged j USING (job_id, claim_seq)
+    FROM dead d
     JOIN push_targets p ON p.target_id = d.target_id AND p.registered_at < d.started_at
-    WHERE $1 = 'push' AND d.target_dead AND j.act <> 'stale'
     ORDER BY p.target_id
     FOR UPDATE OF p))
   RETURNING target_id, scope_id, recipient_id, kind, token, platform, app
 ),
-told_of_targets AS ({tell_targets("forgotten", TargetEnd.DEAD, _RANG)}
+told_of_targets AS ({tell_targets(_FORGOTTEN, TargetEnd.DEAD, "ARRAY[event_id]")}
   RETURNING event_ids[1] AS event_id
 ),
 -- The address that a mail went to, in the one form that the list knows. Written in one order, as everywhere.

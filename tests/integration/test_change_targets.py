@@ -15,6 +15,7 @@ from shared.ids import ScopeId, new_event_id
 from shared.job import JobReason, JobStatus
 from shared.metrics import REGISTRY
 from shared.store.change_feed import Change, read_after
+from shared.store.claim import Claim
 from shared.store.database import Database
 from shared.store.settle import AttemptRow, Report, settle_if_claimed
 from shared.store.targets import MOST_TARGETS, StoredTarget, public_id, register
@@ -22,6 +23,7 @@ from tests.factories import claim_jobs, create_jobs
 from tests.fakes.changes import number_all, until_told
 from tests.fakes.fcm import UNREGISTERED
 from tests.fakes.ingest import Ingest, running_ingest
+from tests.fakes.plans import Watched
 from tests.fakes.pushing import push_job, pushing_on, service
 
 BOBS = "/api/v1/recipients/bob/push-targets"
@@ -152,31 +154,54 @@ async def test_a_dead_one_is_told_with_the_job_that_found_it_dead(database: Data
     assert (dead.target.target_id, dead.target.recipient_id) == (public_id("fcm", "dead"), "bob")
 
 
-async def test_one_that_several_jobs_find_dead_at_once_is_told_once(database: Database) -> None:
-    dead = await own(database, "dead")
-    made = await create_jobs(database, [push_job(), push_job()])
-    reports = []
-    for claim in await claim_jobs(database, channel=Channel.PUSH):
-        row = AttemptRow(
-            dead.target_id,
+def dead_report(claim: Claim, *targets: StoredTarget) -> Report:
+    """All that ``claim`` rang was dead."""
+    rows = [
+        AttemptRow(
+            target.target_id,
             "fcm",
             "rejected",
             "rejected",
             "404",
             None,
             None,
-            dead.registered_at + timedelta(seconds=1),
+            target.registered_at + timedelta(seconds=1),
             timedelta(),
             target_dead=True,
             possible_duplicate=False,
         )
-        status, reason = JobStatus.FAILED, JobReason.TARGETS_DEAD
-        reports.append(Report(claim.job_id, claim.claim_seq, status, reason, None, True, 0, 0, False, (row,)))
+        for target in targets
+    ]
+    status, reason = JobStatus.FAILED, JobReason.TARGETS_DEAD
+    return Report(claim.job_id, claim.claim_seq, status, reason, None, True, 0, 0, False, tuple(rows))
+
+
+async def test_one_that_several_jobs_find_dead_at_once_is_told_once(database: Database) -> None:
+    dead = await own(database, "dead")
+    made = await create_jobs(database, [push_job(), push_job()])
+    reports = [dead_report(claim, dead) for claim in await claim_jobs(database, channel=Channel.PUSH)]
     async with database.hot() as pg:
         settled = {one.job_id: one.forgotten for one in await settle_if_claimed(pg, Channel.PUSH, reports)}
     assert settled == {made[0].job_id: 1, made[1].job_id: 0}
     told = [change for change in await feed(database) if change.kind == "target"]
     assert [change.event_id for change in told] == [made[0].event_id]
+
+
+async def test_a_settle_goes_once_through_all_that_it_finds_dead(database: Database) -> None:
+    jobs, targets = 20, 10
+    await create_jobs(database, [push_job() for _ in range(jobs)])
+    reports = [
+        dead_report(
+            claim, *[await own(database, f"{claim.job_id}-{number}", str(claim.job_id)) for number in range(targets)]
+        )
+        for claim in await claim_jobs(database, channel=Channel.PUSH)
+    ]
+    async with database.hot() as pg, pg.transaction():
+        watched = Watched(pg)
+        settled = await settle_if_claimed(watched, Channel.PUSH, reports)  # type: ignore[arg-type] # what it is asked, a connection is
+    assert [one.forgotten for one in settled] == [targets] * jobs
+    # Each job beside each attempt, and no attempt beside each of the others.
+    assert watched.most_rows <= jobs * jobs * targets
 
 
 async def test_of_two_who_register_a_new_token_at_once_the_first_is_told_that_it_moved(database: Database) -> None:
