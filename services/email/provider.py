@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 
 from services.email.cap import Cap
@@ -74,7 +75,7 @@ class EmailProvider:
             return SenderBlocked("relay", code="relay", error=str(exc))
         if (held := parcel.held_on(relay.circuit)) is not None:
             return held
-        return await self._provider(relay).send(parcel, began)
+        return _own_matter(parcel.tenant, await self._provider(relay).send(parcel, began))
 
     def circuits(self, tenant: ScopedTenant) -> frozenset[str]:
         """The tenant's relay, as it was last seen."""
@@ -130,3 +131,11 @@ class EmailProvider:
             )
             self._by_relay[relay] = found
         return found
+
+
+def _own_matter(tenant: ScopedTenant, verdict: Verdict) -> Verdict:
+    """``verdict`` as it stands for others: what a tenant's own relay refuses concerns no other tenant."""
+    sender = tenant.tenant.senders.email
+    if isinstance(verdict, SenderBlocked) and sender is not None and sender.relay is not None:
+        return replace(verdict, part="sender")
+    return verdict

@@ -6,6 +6,7 @@ from datetime import datetime
 from shared.ids import ScopeId
 from shared.store.database import HotConnection
 from shared.store.pauses import PauseKind
+from shared.store.sender_secrets import RELAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +26,22 @@ class StandingPause:
     failures: int
 
 
-PAUSES_OF_SCOPE = """
+# A tenant with a relay of its own has nothing to do with the platform's, whose pauses are of all tenants.
+PAUSES_OF_SCOPE = f"""
 SELECT p.kind, p.channel, p.name, p.reason, p.code, p.paused_at, p.paused_until, p.failures
 FROM scopes s
 JOIN pauses p ON p.tenant_id IN (0, s.tenant_id)
 WHERE s.scope_id = $1 AND (p.kind IN ('relay', 'sender') OR p.paused_until IS NULL OR p.paused_until > now())
+  AND NOT (
+    p.kind = 'relay' AND p.channel = 'email'
+    AND EXISTS (SELECT FROM sender_secrets x WHERE x.tenant_id = s.tenant_id AND x.kind = '{RELAY}')
+  )
 ORDER BY p.pause_id
 """
 
 
 async def pauses_of_scope(pg: HotConnection, scope_id: ScopeId) -> list[StandingPause]:
-    """Every pause that stands and is of all tenants or of the scope's, oldest first."""
+    """Every pause that stands and may hold the scope's jobs, oldest first."""
     return [
         StandingPause(
             PauseKind(row["kind"]),

@@ -18,12 +18,15 @@ from shared.ids import TenantId
 from shared.relay import Relay
 from shared.sealing import Sealer
 from shared.store.database import Database
+from shared.store.pauses import PauseKey, PauseKind, block
 from shared.store.sender_secrets import RELAY, bound_to, put_secret
-from shared.store.tenants import create_if_missing_and_lock
-from shared.tenant import EmailSender, OwnRelay, Reference
+from shared.store.tenants import create_if_missing_and_lock, create_missing_scopes, scopes_of
+from shared.store.waits import pauses_of_scope
+from shared.tenant import EmailSender, Mode, OwnRelay, Reference
 from shared.verdict import Delivered, NoVerdict, SenderBlocked
 from tests.fakes.parcels import email_parcel
 from tests.fakes.smtp import SmtpSink
+from tests.fakes.smtp_script import Reply
 
 SEALER = Sealer([b"k" * 32])
 ENOUGH = timedelta(seconds=20)
@@ -85,6 +88,33 @@ async def test_tenants_with_the_same_relay_share_its_connections(post: Post) -> 
     for key in ("acme", "zeta"):
         assert isinstance(await post.provider.send(parcel_of(await post.tenant(key, url))), Delivered)
     assert post.first.connection_count == 1
+
+
+async def test_what_a_tenants_own_relay_refuses_is_its_own_matter_and_what_the_platforms_refuses_is_everybodys(
+    post: Post,
+) -> None:
+    acme = await post.tenant("acme", f"smtp://127.0.0.1:{post.first.port}")
+    for sink in (post.platform, post.first):
+        sink.script.always("connect", Reply(554, "5.7.1 your address is blocked"))
+    own = await post.provider.send(parcel_of(acme))
+    shared = await post.provider.send(parcel_of(await post.tenant("plain"), replace(OWN, relay=None)))
+    assert isinstance(own, SenderBlocked) and own.part == "sender"
+    assert isinstance(shared, SenderBlocked) and shared.part == "relay"
+
+
+async def test_a_tenant_with_its_own_relay_is_told_nothing_of_a_refusal_by_the_platforms(post: Post) -> None:
+    acme = await post.tenant("acme", f"smtp://127.0.0.1:{post.first.port}")
+    plain = await post.tenant("plain")
+    async with post.database.begin() as connection:
+        for tenant_id in (acme, plain):
+            await create_missing_scopes(connection, tenant_id, lambda _scope_id: b"sealed")
+        scopes = [(await scopes_of(connection, key))[Mode.LIVE].scope_id for key in ("acme", "plain")]
+    own, platforms = PauseKey(PauseKind.SENDER, "email", acme, "mine"), PauseKey(PauseKind.RELAY, "email", name="all's")
+    async with post.database.hot() as pg:
+        for key in (own, platforms):
+            await block(pg, key, "blocked", "554", ENOUGH, ENOUGH)
+        told = [[one.name for one in await pauses_of_scope(pg, scope)] for scope in scopes]
+    assert told == [["mine"], ["all's"]]
 
 
 async def test_a_changed_relay_is_used_at_once_and_the_old_connections_are_closed(post: Post) -> None:
