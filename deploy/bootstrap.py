@@ -29,11 +29,11 @@ CHECKS = (
     ("hadolint", "deploy/Dockerfile"),
     ("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"),
 )
-TESTS = ("pytest", "--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Half of the suite waits for brokers and processes: two halves side by side take little more than one.
+TESTS = ("pytest", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Half of the suite's time is waiting for brokers and processes: three parts side by side keep two cores busy.
 
 In the order of the folders, that is the long files first: by itself the plugin keeps files of few tests for the end,
-and one half then waits for the other.
+and one part then waits for the others.
 """
 LOCK = ("uv", "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--upgrade")
 LOCK_STYLE = ("--no-header", "--no-annotate", "--quiet", "pyproject.toml", "--extra", "build")
