@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlencode
 
 import msgspec
@@ -35,8 +36,9 @@ class NoAccess(Exception):
 
 
 class _Granted(msgspec.Struct):
-    access_token: str
-    expires_in: float
+    # What fits into a header: with any other every message would fail on its way out, for as long as the token lives.
+    access_token: Annotated[str, msgspec.Meta(pattern=r"^[!-~]+\Z")]
+    expires_in: Annotated[float, msgspec.Meta(gt=0)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,6 +296,11 @@ async def test_a_refused_access_token_blocks_the_sender_once_and_is_replaced(pee
         (Say(400, b'{"error": "invalid_grant"}', {"Content-Type": "application/json"}), True),
         (Say(503, b"down"), False),
         (Say(200, b"<html>Sign in</html>"), False),
+        (Say(200, b'{"access_token": "a\\r\\nX: y", "expires_in": 3600}'), False),
+        (Say(200, b'{"access_token": "a\\n", "expires_in": 3600}'), False),
+        (Say(200, b'{"access_token": "", "expires_in": 3600}'), False),
+        (Say(200, '{"access_token": "Schlüssel", "expires_in": 3600}'.encode()), False),
+        (Say(200, b'{"access_token": "a", "expires_in": -1}'), False),
         (Drop(), False),
     ],
 )
