@@ -106,9 +106,10 @@ class PushProvider:
     ) -> list[Verdict]:
         judged = self._strangers.judge(circuit, credential, parcel.recipient, verdicts, again=parcel.unanswered > 0)
         stand = judged.verdicts
+        is_silent = any(isinstance(one, NoVerdict) and one.code not in (ALL_TAKEN, NO_TURN) for one in stand)
         for place in _in_order(stand):
             is_own = judged.own_matter and is_strangers(stand[place])
-            if not is_own and not _was_never_asked(stand[place]):
+            if not is_own and not _says_nothing(stand[place], is_silent=is_silent):
                 stand[place] = await parcel.gate.told(
                     circuit, parcel.tenant.tenant_id, stand[place], parcel.unanswered, parcel.recipient
                 )
@@ -145,8 +146,10 @@ def _in_order(verdicts: Sequence[Verdict]) -> list[int]:
     return sorted(range(len(verdicts)), key=lambda place: isinstance(verdicts[place], SenderBlocked) == mostly_blocked)
 
 
-def _was_never_asked(verdict: Verdict) -> bool:
-    return isinstance(verdict, NoVerdict) and verdict.code in (ALL_TAKEN, NO_TURN)
+def _says_nothing(verdict: Verdict, *, is_silent: bool) -> bool:
+    """Whether nobody was asked for ``verdict``. Where the circuit ``is_silent``, a turn's wait was for it."""
+    never = (ALL_TAKEN,) if is_silent else (ALL_TAKEN, NO_TURN)
+    return isinstance(verdict, NoVerdict) and verdict.code in never
 
 
 def _note_dead(results: Sequence[TargetResult]) -> None:
