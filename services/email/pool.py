@@ -12,6 +12,8 @@ MOST_MAILS = 100
 """Mails on one connection; relays commonly close after a hundred or a few hundred."""
 LONGEST_IDLE = timedelta(seconds=30)
 """Well below the five minutes after which relays give up on a silent client (RFC 5321 4.5.3.2.7)."""
+PERMANENT = 500
+"""The first code of a refusal for good."""
 
 
 class Pool:
@@ -40,8 +42,12 @@ class Pool:
         """A block after which ``connection`` is kept, or closed when it broke in it."""
         try:
             yield
-        except Refused:
-            self.give_back(connection)
+        except Refused as refused:
+            if refused.code < PERMANENT and connection.mail_count > 1:
+                # "Not now" may mean this connection, which has had its share of mails: the next one shall not ask it.
+                connection.quit()
+            else:
+                self.give_back(connection)
             raise
         except BaseException:
             connection.abort()

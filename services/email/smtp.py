@@ -157,7 +157,7 @@ def _broken(steps: Steps, exc: Exception) -> Verdict:
     code = "unreachable" if steps.stage is Stage.CONNECT else "disconnected"
     error = str(exc) or type(exc).__name__
     if isinstance(exc, aiosmtplib.SMTPResponseException):
-        code, error = "malformed_reply", exc.message
+        code, error = "malformed_reply", " ".join(exc.message.split())
     return NoVerdict(steps.progress.handed_over, code=code, error=f"at {steps.stage}: {error}")
 
 

@@ -9,7 +9,7 @@ import pytest
 from services.email.pool import Pool
 from services.email.smtp import SmtpProvider
 from shared.relay import Relay
-from shared.verdict import Deferred, Delivered, NoVerdict, SenderBlocked
+from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked
 from tests.fakes.parcels import email_parcel
 from tests.fakes.smtp import SmtpSink
 from tests.fakes.smtp_script import Act, Drop, Reply, Stall
@@ -113,6 +113,26 @@ async def test_a_refused_mail_leaves_a_connection_on_which_the_next_one_goes_out
     assert isinstance(await provider.send(email_parcel()), Deferred)
     assert isinstance(await provider.send(email_parcel()), Delivered)
     assert sink.verbs(1) == ["EHLO", "MAIL", "RCPT", "RSET", "MAIL", "RCPT", "DATA"]
+    await provider.close()
+
+
+async def test_a_used_connection_that_says_not_now_is_not_asked_again(sink: SmtpSink) -> None:
+    provider = _provider(sink)
+    await provider.send(email_parcel())
+    sink.script.once("rcpt", Reply(452, "4.5.3 too many recipients in this session"))
+    assert isinstance(await provider.send(email_parcel()), Deferred)
+    assert isinstance(await provider.send(email_parcel()), Delivered)
+    assert [mail.connection for mail in sink.mails] == [1, 2]
+    await provider.close()
+
+
+async def test_a_used_connection_that_knows_no_such_recipient_is_used_on(sink: SmtpSink) -> None:
+    provider = _provider(sink)
+    await provider.send(email_parcel())
+    sink.script.once("rcpt", Reply(550, "5.1.1 no such user"))
+    assert isinstance(await provider.send(email_parcel()), Rejected)
+    assert isinstance(await provider.send(email_parcel()), Delivered)
+    assert sink.connection_count == 1
     await provider.close()
 
 
