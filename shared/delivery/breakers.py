@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import TypeVar
 
 from shared.delivery.breaker import ANY, Breaker
 from shared.delivery.witnesses import Recipient
@@ -12,6 +13,8 @@ log = get_logger()
 
 MOST_CIRCUITS = 4_096
 MOST_RECIPIENTS = 4_096
+
+_Key = TypeVar("_Key")
 
 
 class Breakers:
@@ -24,7 +27,7 @@ class Breakers:
     def __init__(self, probe_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._probe_seconds = probe_seconds
         self._clock = clock
-        self._of: dict[str, Breaker] = {}
+        self._of: OrderedDict[str, Breaker] = OrderedDict()
         self._own: OrderedDict[tuple[str, Recipient], Breaker] = OrderedDict()
 
     def room(self, circuit: str) -> int:
@@ -62,19 +65,17 @@ class Breakers:
         return breaker is not None and breaker.got_through_within(seconds)
 
     def _breaker(self, circuit: str) -> Breaker:
-        found = self._of.get(circuit)
-        if found is None:
-            if len(self._of) >= MOST_CIRCUITS:
-                # The oldest: a push host that nobody has subscribed through for long.
-                del self._of[next(iter(self._of))]
-            found = self._of[circuit] = Breaker(self._probe_seconds, self._clock)
-        return found
+        return self._kept(self._of, circuit, MOST_CIRCUITS)
 
     def _own_of(self, circuit: str, recipient: Recipient) -> Breaker:
-        key = circuit, recipient
-        found = self._own.get(key)
+        return self._kept(self._own, (circuit, recipient), MOST_RECIPIENTS)
+
+    def _kept(self, breakers: OrderedDict[_Key, Breaker], key: _Key, most: int) -> Breaker:
+        """The breaker at ``key``, made where there is none: for the one unheard of for longest, if need be."""
+        found = breakers.get(key)
         if found is None:
-            found = self._own[key] = Breaker(self._probe_seconds, self._clock)
-            if len(self._own) > MOST_RECIPIENTS:
-                self._own.popitem(last=False)
+            found = breakers[key] = Breaker(self._probe_seconds, self._clock)
+            if len(breakers) > most:
+                breakers.popitem(last=False)
+        breakers.move_to_end(key)
         return found

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.delivery.breaker import ANY, FIRST_REST_SECONDS, LONGEST_REST_SECONDS
-from shared.delivery.breakers import Breakers
+from shared.delivery.breakers import MOST_CIRCUITS, Breakers
 from shared.delivery.witnesses import ENOUGH, YIELD_SECONDS, Recipient
 from shared.ids import ScopeId
 
@@ -118,3 +118,12 @@ def test_what_waits_for_the_circuit_does_not_use_up_its_own_try(line: Line) -> N
     assert line.waits("bob") == pytest.approx(FIRST_REST_SECONDS + YIELD_SECONDS)
     line.answers("victim")
     assert line.waits("bob") == 0
+
+
+def test_any_number_of_hosts_that_somebody_makes_up_pushes_out_none_that_is_in_use(line: Line) -> None:
+    line.answers("bob")
+    for number in range(MOST_CIRCUITS):
+        if number == MOST_CIRCUITS - ENOUGH:
+            line.fails(*crowd(ENOUGH))
+        line.breakers.note_failure(f"webpush {number}.push.example", somebody("mallory"), "connect")
+    assert line.breakers.room(HOST) == 0
