@@ -9,9 +9,12 @@ from urllib.parse import quote
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_BREAK = re.compile(r"\\(?=\n)")
 _SPACES = re.compile(r"[ \t\f\v]+")
 _LINES = re.compile(r"\s*[\r\n\u2028\u2029]\s*")
+
+BREAK = "\ufdd0"
+"""A line end inside a value in Markdown: a character that Unicode keeps for programs. The real one would end what the
+value stands in, a heading or a row of a table."""
 
 # Everything an URL may be made of; what is not in it (spaces, quotes, angle brackets) is percent-encoded.
 _URL_CHARACTERS = ":/?#[]@!$&'()*+,;=%-._~"
@@ -39,14 +42,14 @@ class Escaped(str):
 
 
 def escape_markdown(value: str) -> str:
-    """``value`` as Markdown that shows exactly it: every punctuation mark escaped, each line a hard break."""
-    one_line = [_PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", line)) for line in _LINES.split(value)]
-    return "\\\n".join(one_line)
+    """``value`` as Markdown that shows exactly it: every punctuation mark escaped, a BREAK between its lines."""
+    lines = _LINES.split(value.replace(BREAK, ""))
+    return BREAK.join(_PUNCTUATION.sub(r"\\\1", _SPACES.sub(" ", line)) for line in lines)
 
 
 def unescape_code(content: str) -> str:
     """``content`` of a Markdown code span or block without the escapes: in code a backslash is a character."""
-    return _BREAK.sub("", _ESCAPED.sub(r"\1", content))
+    return _ESCAPED.sub(r"\1", content).replace(BREAK, "\n")
 
 
 def escape_url_part(value: str) -> str:

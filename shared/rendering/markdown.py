@@ -1,13 +1,14 @@
 """Markdown to HTML for mail, and to the plain text that goes beside it, from one tree."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
-from shared.rendering.kinds import unescape_code
+from shared.rendering.kinds import BREAK, unescape_code
 from shared.rendering.plain import write_plain
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "breaks": False}).enable("table")
@@ -67,7 +68,23 @@ def _mend(tokens: Sequence[Token], website: str | None) -> None:
             token.attrSet("class", TABLE_CLASS)
         if token.type in ("code_inline", "fence", "code_block"):
             token.content = unescape_code(token.content)
+        for name, value in token.attrs.items():
+            if isinstance(value, str):
+                token.attrSet(name, value.replace(BREAK, " ").replace(quote(BREAK), ""))
         href = token.attrGet("href")
         if token.type == "link_open" and isinstance(href, str) and href.startswith("/") and website:
             token.attrSet("href", website.rstrip("/") + href)
-        _mend(token.children or (), website)
+        if token.children:
+            token.children = [piece for child in token.children for piece in _broken(child)]
+            _mend(token.children, website)
+
+
+def _broken(token: Token) -> Iterator[Token]:
+    """``token``, in pieces where it is text that has breaks in it."""
+    if token.type != "text" or BREAK not in token.content:
+        yield token
+        return
+    for number, line in enumerate(token.content.split(BREAK)):
+        if number > 0:
+            yield Token("hardbreak", "br", 0)
+        yield Token("text", "", 0, content=line)

@@ -68,12 +68,18 @@ def test_html_value_cannot_leave_an_attribute() -> None:
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-@pytest.mark.parametrize("around", ["Note: {}", "{}", "- {}", "> {}", "**{}**", "[{}](https://ok.example)"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        *("Note: {}", "{}", "- {}", "> {}", "**{}**", "[{}](https://ok.example)", "# {}", "{}\n---\n"),
+        "| a | b |\n|---|---|\n| {} | x |\n| y | z |\n",
+    ],
+)
 def test_markdown_value_is_text_and_never_markup(value: str, around: str) -> None:
     allowed = Parsed(Markdown(around.format("plain"), None).html()).tags
     html = Markdown(write(around.format("{{ payload.x }}"), Kind.MARKDOWN, value), None).html()
     parsed = Parsed(html)
-    assert {tag for tag in parsed.tags if tag != "br"} <= {*allowed, "p"}
+    assert [tag for tag in parsed.tags if tag != "br"] == allowed
     assert "".join(value.split()) in "".join(parsed.text.split())
 
 
@@ -81,6 +87,16 @@ def test_markdown_value_is_text_and_never_markup(value: str, around: str) -> Non
 def test_markdown_value_is_the_same_in_the_plain_text(value: str) -> None:
     text = Markdown(write("{{ payload.x }}", Kind.MARKDOWN, value), None).text()
     assert text.split() == value.split()
+
+
+def test_a_value_of_two_lines_stays_in_its_cell_its_heading_and_its_code() -> None:
+    table = Markdown(write("| a |\n|---|\n| {{ payload.x }} |\n", Kind.MARKDOWN, "one\r\ntwo"), None)
+    assert "<td>one<br>\ntwo</td>" in table.html()
+    assert table.text().splitlines()[-1] == "one two"
+    assert "<h1>one<br>\ntwo</h1>" in Markdown(write("# {{ payload.x }}", Kind.MARKDOWN, "one\ntwo"), None).html()
+    assert Markdown(write("```\n{{ payload.x }}\n```", Kind.MARKDOWN, "one\ntwo"), None).text() == "one\ntwo"
+    link = Markdown(write("[open]({{ payload.x }} 'a')", Kind.MARKDOWN, "https://a.example/b\nc\ufdd0"), None)
+    assert link.html() == '<p><a href="https://a.example/bc" title="a">open</a></p>\n'
 
 
 @pytest.mark.parametrize("value", ["AB-12_*", "a`b", "<b>"])
