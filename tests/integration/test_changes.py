@@ -28,7 +28,7 @@ from shared.store.settle import AttemptRow, settle_if_claimed
 from shared.tenant import Mode
 from shared.verdict import VERDICT_WORDS, Deferred, Delivered, Rejected, Verdict
 from tests.factories import accept_events, claim_jobs, create_jobs, end_leases, new_event, new_job
-from tests.fakes.changes import change_mistakes, in_short, number_all, read_all, until_told
+from tests.fakes.changes import change_mistakes, in_short, read_all, until_told
 from tests.fakes.ingest import Ingest, running_ingest
 
 TERMS = Terms(DEFAULT_POLICIES[Channel.EMAIL])
@@ -184,7 +184,7 @@ async def test_every_way_to_an_end_is_told(ingest: Ingest) -> None:
 async def test_what_is_not_final_is_not_told(ingest: Ingest) -> None:
     await mail(ingest)
     await settle(ingest, Deferred())
-    assert await number_all(ingest.database) == 0
+    assert await ingest.count("changes") == 0
     page = (await ingest.live.get("/api/v1/changes")).json()
     assert page == {"data": [], "next_cursor": None, "last_seq": 0}
 

@@ -22,8 +22,9 @@ from shared.store.database import Database
 from shared.store.pauses import Pause, read_pauses
 from shared.store.targets import register
 from shared.verdict import NoVerdict, Verdict
-from tests.factories import WAIT_SECONDS, until
+from tests.factories import until
 from tests.fakes.fcm import OTHER_PROJECTS_TOKEN, UNAVAILABLE, Act, Drop, Hang, Say
+from tests.fakes.product import eventually
 from tests.fakes.pushing import Outcome, Pushing, push_job, pushing_on, service
 from tests.fakes.rigs import WebPushRig
 from tests.fakes.tenants import TenantEach
@@ -98,10 +99,12 @@ async def test_a_message_that_nobody_takes_ends_with_its_time(pushing: Pushing, 
     (name,) = await make_hostile(pushing, "webpush", WRONG_KEY)
     async with service(pushing, tenants=TenantEach(), unanswered_step=timedelta(seconds=1)):
         await pushing.post(push_job(recipient_id=name, expires_in=timedelta(seconds=4)))
-        async with asyncio.timeout(WAIT_SECONDS):
-            while [one.reason for one in await pushing.outcomes()] != ["expired"]:
-                await pushing.make_due()
-                await asyncio.sleep(0.1)
+
+        async def expired() -> bool:
+            await pushing.make_due()
+            return [one.reason for one in await pushing.outcomes()] == ["expired"]
+
+        await eventually(expired)
     assert len(await pushing.tokens(name)) == TARGETS
 
 
@@ -162,9 +165,11 @@ async def test_where_many_pause_everybody_one_of_the_others_tries_first_and_ends
         (pause,) = await standing(database)
         assert pause.holds_all
         await pushing.post(push_job())
-        async with asyncio.timeout(WAIT_SECONDS):
-            while (await pushing.outcomes())[-1] != SENT:
-                await asyncio.sleep(0.02)
+
+        async def sent() -> bool:
+            return (await pushing.outcomes())[-1] == SENT
+
+        await eventually(sent)
         assert not any(pause.holds_all for pause in await standing(database))
     posts = pushing.peer.posts if kind == "fcm" else pushing.web.posts
     assert posts[ENOUGH].startswith("bob's")
@@ -176,9 +181,11 @@ async def test_a_key_that_is_wrong_for_everybody_is_found_out_by_the_first_few(
     names = await make_hostile(pushing, "webpush", WRONG_KEY, 2 * ENOUGH, targets=1)
     async with service(pushing, tenants=TenantEach(), unanswered_step=LONG, slots=2):
         await pushing.post(*(push_job(recipient_id=name) for name in names))
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not any(pause.holds_all for pause in await standing(database)):
-                await asyncio.sleep(0.02)
+
+        async def found_out() -> bool:
+            return any(pause.holds_all for pause in await standing(database))
+
+        await eventually(found_out)
         await pushing.until_settled(2 * ENOUGH)
     assert ENOUGH <= len(pushing.web.posts) <= ENOUGH + 2
 
