@@ -11,6 +11,8 @@ from shared.tenantfile.section import Section
 LEAST_PER_SECOND, MOST_PER_SECOND = 0.01, 10_000
 _WEBSITE = re.compile(r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]+)?(/[!-~]*)?", re.IGNORECASE)
 _MAILBOX = re.compile(r"(?P<name>[^<>]*)<(?P<address>[^<>]*)>")
+_QUOTED = re.compile(r'"(?P<inside>(?:[^"\\]|\\.)*)"')
+_QUOTED_PAIR = re.compile(r"\\(.)")
 
 
 def read_senders(section: Section | None) -> Senders:
@@ -44,8 +46,14 @@ def _read_email_sender(section: Section) -> EmailSender | None:
     if problem := address_problem(address.strip()):
         report.add(entries["from"].place, f"the address {problem}; write it like Campus <hello@campus.example>")
     own_relay = None if url is None else OwnRelay(url)
-    shown = " ".join(name.strip().strip('"').split()) or None
-    return EmailSender(address.strip(), shown, reply_to, own_relay, per_second)
+    return EmailSender(address.strip(), _unquoted(name) or None, reply_to, own_relay, per_second)
+
+
+def _unquoted(name: str) -> str:
+    """A display name as people read it, whether or not it is quoted as in a mail (RFC 5322 3.2.4)."""
+    name = " ".join(name.split())
+    quoted = _QUOTED.fullmatch(name)
+    return name if quoted is None else _QUOTED_PAIR.sub(r"\1", quoted["inside"]).strip()
 
 
 def _read_push_sender(section: Section) -> PushSender:

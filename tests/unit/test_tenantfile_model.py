@@ -75,6 +75,21 @@ def test_the_sender_is_read_from_a_mailbox() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ('"Acme, Inc."', "Acme, Inc."),
+        (r'"The \"real\" Acme"', 'The "real" Acme'),
+        ('The "real"', 'The "real"'),
+        ('""', None),
+        ("  Acme   Inc  ", "Acme Inc"),
+    ],
+)
+def test_the_senders_name_may_be_quoted_as_in_a_mail(written: str, name: str | None) -> None:
+    tenant = read_file(f"{HEAD}senders: {{email: {{from: '{written} <hello@acme.example>'}}}}\nevent_types: {{}}\n")
+    assert tenant.senders.email == EmailSender("hello@acme.example", name)
+
+
+@pytest.mark.parametrize(
     ("payload", "what"),
     [
         ("{type: object, properties: {a: {type: string, maxLenght: 3}}}", "maxLenght: unknown keyword maxLenght, did"),
