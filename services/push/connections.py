@@ -105,6 +105,9 @@ def _words(failure: Exception) -> str:
     """What ``failure`` says, without the URL that aiohttp puts in: to know a browser's is to be able to write to it."""
     if isinstance(failure, aiohttp.ClientResponseError):
         return failure.message
+    if isinstance(failure, aiohttp.ClientConnectorDNSError):
+        # aiohttp's own words leave out what was wrong with the name.
+        return str(failure.os_error)
     return "the URL is none" if isinstance(failure, aiohttp.InvalidURL) else str(failure)
 
 

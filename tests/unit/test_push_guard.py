@@ -165,6 +165,7 @@ async def test_a_name_that_leads_anywhere_else_is_not_connected_to(addresses: li
     verdict, asked = await send(LIVING[0], addresses)
     assert isinstance(verdict, NoVerdict)
     assert (verdict.handed_over, verdict.code, verdict.refused) == (False, "connect", False)
+    assert "fcm.googleapis.com leads to an address that is not on the public internet" in str(verdict.error)
     assert asked == ["fcm.googleapis.com"]
 
 
