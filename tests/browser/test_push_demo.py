@@ -129,7 +129,22 @@ async def test_the_button_registers_this_browser_and_takes_it_back(demo: Demo, t
     assert await page.run("document.querySelectorAll('#targets li').length") == 1
     assert await page.run("document.documentElement.scrollWidth <= 390")
     await page.run("document.querySelector('#subscribe').click()")
-    await page.until("document.querySelector('#state').dataset.kind === ''")
+    await page.until("document.querySelector('#subscribe').textContent === 'Notify me here'")
+    assert await demo.endpoints() == []
+
+
+async def test_a_push_service_that_never_answers_is_told_and_the_button_comes_back(demo: Demo) -> None:
+    page = demo.page
+    await page.until("document.querySelector('#subscribe')?.disabled === false")
+    # The page's patience, without its waiting.
+    await page.run(
+        "{ const wait = setTimeout; window.setTimeout = (what, _, ...given) => wait(what, 0, ...given); } true"
+    )
+    await page.run("PushManager.prototype.subscribe = () => new Promise(() => {}); true")
+    await page.run("document.querySelector('#subscribe').click()")
+    await page.until("document.querySelector('#state').dataset.kind === 'bad'")
+    assert "does not answer" in await page.run("document.querySelector('#state').textContent")
+    await page.until("document.querySelector('#subscribe').disabled === false")
     assert await demo.endpoints() == []
 
 

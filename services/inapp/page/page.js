@@ -2,6 +2,7 @@
 "use strict";
 
 const SCOPE = "/push-demo";
+const PATIENCE_MS = 20_000;
 const token = location.hash.slice(1);
 const state = document.querySelector("#state");
 const button = document.querySelector("#subscribe");
@@ -40,7 +41,13 @@ async function subscribe() {
   const { public_key: applicationServerKey } = await call("GET", "push-key");
   await navigator.serviceWorker.register("/push-demo/sw.js", { scope: SCOPE });
   const { pushManager } = await navigator.serviceWorker.ready;
-  await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
+  await inTime(pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }));
+}
+
+// A browser that cannot reach its maker's push service may ask for ever, and says nothing meanwhile.
+function inTime(made) {
+  const late = new Error("This browser's own push service does not answer: is it reached from this network?");
+  return Promise.race([made, new Promise((_, fail) => setTimeout(fail, PATIENCE_MS, late))]);
 }
 
 async function unsubscribe(made) {
@@ -67,6 +74,7 @@ function row(target) {
 
 button.addEventListener("click", async () => {
   button.disabled = true;
+  say("One moment…");
   try {
     const made = await subscription();
     await (made ? unsubscribe(made) : subscribe());
