@@ -29,6 +29,11 @@ _PARAMETER = re.compile(r""";\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+)
 _HIDDEN = re.compile(r"<(?:style|script|head)\b.*?</(?:style|script|head)>", re.IGNORECASE | re.DOTALL)
 _HIDDEN_ENDS = re.compile(r"</(?:style|script|head)>", re.IGNORECASE)
 _TAG = re.compile(r"<br\s{0,300}/?>|</(?:p|div|tr|li|h\d)>|<[^>]{0,300}>", re.IGNORECASE)
+_MESSAGES = (
+    *("message/rfc822", "text/rfc822-headers", "message/rfc822-headers"),
+    *("message/global", "message/global-headers"),
+)
+"""Parts that hold a message, or its headers (RFC 3462, 6533 and what is also sent)."""
 _NOT_FOR_TEXT = ("unicode", "idna", "punycode", "undefined", "raw", "utf-7", "utf7")
 
 
@@ -72,9 +77,7 @@ class Part:
 def read_mail(raw: bytes) -> Part:
     """The mail in ``raw``, with LF or CRLF or both, with or without the line that an mbox begins it with."""
     text = raw[:MOST_BYTES].replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\0", b"")
-    if text.startswith((b"From ", b">From ")):
-        text = text.partition(b"\n")[2]
-    return _Reader().read(text.lstrip(b"\n"), 0, "text/plain")
+    return _Reader().read(_from_its_headers(text), 0, "text/plain")
 
 
 class _Reader:
@@ -103,11 +106,17 @@ class _Reader:
             default = "message/rfc822" if kind == "multipart/digest" else "text/plain"
             pieces = _pieces(body, boundary) if boundary else []
             return tuple(self.read(piece, depth + 1, default) for piece in pieces if self._count < MOST_PARTS)
-        if kind in ("message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "message/global"):
+        if kind in _MESSAGES:
             encoding = next((value for name, value in headers if name == "content-transfer-encoding"), "")
-            inside = _decoded(body, encoding.strip().lower()).replace(b"\r\n", b"\n").lstrip(b"\n")
-            return (self.read(inside, depth + 1, "text/plain"),)
+            inside = _decoded(body, encoding.strip().lower()).replace(b"\r\n", b"\n")
+            return (self.read(_from_its_headers(inside), depth + 1, "text/plain"),)
         return ()
+
+
+def _from_its_headers(text: bytes) -> bytes:
+    """A message without what may stand before its headers: blank lines, and the line that an mbox begins it with."""
+    text = text.lstrip(b"\n")
+    return text.partition(b"\n")[2].lstrip(b"\n") if text.startswith((b"From ", b">From ")) else text
 
 
 def _split(text: bytes) -> tuple[tuple[tuple[str, str], ...], bytes]:

@@ -137,6 +137,20 @@ async def test_a_message_id_counts_only_where_somebody_vouches_for_the_report(ba
     assert await back.state() == BOUNCED
 
 
+@pytest.mark.parametrize(
+    ("kind", "before"),
+    [
+        ("message/rfc822", "From hello@shop.example Tue Dec  1 12:00:00 2026\r\n"),
+        ("message/rfc822", "\r\n>From hello@shop.example Tue Dec  1 12:00:00 2026\r\n"),
+        ("message/global-headers", ""),
+    ],
+)
+async def test_the_mail_that_came_back_is_known_however_its_copy_begins(back: Back, kind: str, before: str) -> None:
+    copy = f"Content-Type: {kind}\r\n\r\n{before}".encode()
+    raw = back.bounce("hello@shop.example").replace(b"Content-Type: text/rfc822-headers\r\n\r\n", copy)
+    assert await back.take(raw, ReceiptSource.FILE) is Taken.NEW
+
+
 async def test_a_bounce_of_a_strangers_mail_is_about_no_job(back: Back) -> None:
     raw = back.bounce("hello@shop.example", message_id="<something@else.example>")
     assert await back.take(raw, ReceiptSource.FILE) is Taken.NO_JOB
