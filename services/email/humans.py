@@ -17,11 +17,11 @@ _BOUNCED = re.compile(
     r"undeliver|un-?deliverable|not deliver|non[- ]?deliver|(mail|message|delivery)s? (has )?(status|fail|error"
     r"|problem|report)"
     r"|(returned|returning) (mail|message|to sender|e-?mail)|mail (system|delivery) (error|fail)|failure notice"
-    r"|delivery (to .* )?(has )?fail|(could|can|was) ?n.t be (delivered|sent)|could not send|bounce|unzustellbar"
+    r"|delivery (to .{0,200} )?(has )?fail|(could|can|was) ?n.t be (delivered|sent)|could not send|bounce|unzustellbar"
     r"|non remis|[eé]chec|non recapitat|mancat[ao] consegna|devuelt|no se (pudo|puede|ha podido) entreg"
     r"|fall[oa] (en|na|de) "
     r"|onbestelbaar|unknown (user|recipient)|user unknown|mailbox (is )?(full|unavailable)|rejected (mail|message)"
-    r"|mail.* rejected"
+    r"|mail.{0,200} rejected"
     r"|не доставлен|недостав|退信|无法投递|配信|エラー|nicht zugestellt|fehlgeschlagen|zustellung|delivery notification"
     r"|warning: (could not|message)|delayed|message error|niedoręcz|niedost",
     re.IGNORECASE,

@@ -69,7 +69,7 @@ class Report:
 
 
 def read_arrival(arrival: Arrival, paths: ReturnPaths, now: datetime) -> Report | Taken:
-    """What ``arrival`` reports, or why nothing is to be kept of it. A hostile one takes a second of work."""
+    """What ``arrival`` reports, or why nothing is to be kept of it. A hostile one takes two seconds of work."""
     mail = read_mail(arrival.raw)
     failures = [one for one in report_of(mail, arrival.raw) if one.fate in (Fate.FAILED, Fate.COMPLAINED)]
     if not failures:

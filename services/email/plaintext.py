@@ -14,6 +14,8 @@ from services.email.parts import Part
 LONGEST_TEXT = 60_000
 MOST_LINES = 2_000
 LINES_ABOUT_ONE = 12
+LONGEST_ABOUT_ONE = 4_000
+"""Of what is said of one recipient, its beginning is judged: each of many may have all of the text to itself."""
 MOST_ADDRESSES = 50
 MOST_NAMED = 200
 """Of the addresses in a text, so many are looked at."""
@@ -45,14 +47,17 @@ _REWRITTEN = (
     r"\((?:ultimately )?(?:generated|expanded) from:? <?([^\s<>()]{1,64}@[^\s<>()]{1,255})"
 )
 """How Exim, Postfix and Sendmail say, right behind an address, which one it stands for."""
+LONGEST_BEFORE_ONE = 120
+_BEFORE_ONE = re.compile(r"[ \t<'\"*>-]{0,80}(?:to:|recipient:|rcpt to:)?[ \t<'\"]{0,20}", re.IGNORECASE)
+"""What may stand before an address that a line is about."""
 _SEPARATOR = re.compile(r"[ \t]{0,80}([-_=*#~])\1{9,}")
 _BLANK_LINES = re.compile(r"\n(?:[ \t]{0,80}\n)+")
 _TO = re.compile(r"^To: *(.*(?:\n[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(
-    r"this is a permanent error[^.]*\.|permanent (fatal )?errors?\b|message could not be delivered"
+    r"this is a permanent error[^.]{0,200}\.|permanent (fatal )?errors?\b|message could not be delivered"
     r"|delivery (has )?failed( permanently)?"
-    r"|could not be delivered to[^.:]*[.:]|transcript of session|the following address(es)?( \w+){0,5}|lasting error"
-    r"|giving up on \S+|i'?m not going to try again[^.]*\.",
+    r"|could not be delivered to[^.:]{0,200}[.:]|transcript of session|the following address(es)?( \w+){0,5}"
+    r"|lasting error|giving up on \S{1,255}|i'?m not going to try again[^.]{0,200}\.",
     re.IGNORECASE,
 )
 
@@ -161,13 +166,12 @@ def _addressed(mail: Part, whole: str) -> dict[str, str]:
 
 def _place(address: str, told: str) -> tuple[str, str] | None:
     """What stands around ``address`` where a line begins with it, as a list of those who failed does; else None."""
-    found = re.search(
-        rf"^([ \t<'\"*>-]{{0,80}}(?:to:|recipient:|rcpt to:)?[ \t<'\"]{{0,20}}){re.escape(address)}"
-        rf"(?![\w-])([>'\"]?[ \t]{{0,20}}[:(.]?)",
-        told,
-        re.MULTILINE | re.IGNORECASE,
-    )
-    return (found[1].lower(), found[2]) if found else None
+    for found in re.finditer(rf"{re.escape(address)}(?![\w-])([>'\"]?[ \t]{{0,20}}[:(.]?)", told, re.IGNORECASE):
+        # Its line is read backwards: read from the front, every line would be tried for every address.
+        before = told[max(found.start() - LONGEST_BEFORE_ONE, 0) : found.start()].rpartition("\n")
+        if (before[1] or found.start() <= LONGEST_BEFORE_ONE) and _BEFORE_ONE.fullmatch(before[2]):
+            return before[2].lower(), found[1]
+    return None
 
 
 def _found_elsewhere(raw: bytes, ours: set[str]) -> list[str]:
@@ -189,19 +193,23 @@ def _about(address: str, addresses: Sequence[str], told: str) -> str:
     """The words that are said of ``address``: from each place where it stands to where another one does."""
     lines = told.splitlines()
     others = [one.lower() for one in addresses if one.lower() != address.lower()]
-    about: list[str] = []
+    about: dict[str, None] = {}
     for at, line in enumerate(lines):
         if address.lower() not in line.lower():
             continue
         for following in lines[at : at + LINES_ABOUT_ONE]:
             if any(other in following.lower() for other in others) or _SEPARATOR.match(following):
                 break
-            if following not in about:
-                about.append(following)
-    words = _FRAME.sub(" ", " ".join(about))
+            about[following] = None
+    words = _without_frame(" ".join(about))
     if not others and not quotes_a_reply(words) and (reply := _paragraph_with_a_reply(told)):
         return reply
-    return words if says_why(words) else _FRAME.sub(" ", told)
+    return words if says_why(words) else _without_frame(told)
+
+
+def _without_frame(text: str) -> str:
+    """``text`` without the sentences that every report has, whatever the reason."""
+    return _FRAME.sub(" ", text[:LONGEST_ABOUT_ONE])
 
 
 def _paragraph_with_a_reply(told: str) -> str:

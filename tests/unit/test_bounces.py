@@ -365,8 +365,15 @@ def test_hostile_mails_are_read_to_their_end(raw: bytes) -> None:
         mail("<style " * 28_000, headers="Content-Type: text/html\n"),
         mail("--B" * 600_000, headers="Content-Type: multipart/report; boundary=B\n"),
         mail("\n\n\n".join(f">>> p{n}@d.example" for n in range(3_500))),
+        mail("\n".join(f"<p{n}@d.example>" for n in range(50)) + "\n\n" + "could not be delivered to" * 2_300),
+        mail("\n".join(f"{PAT} {n}" for n in range(5_000))),
+        mail((" " * 80 + "\n") * 600 + "".join(f"x p{n}@d.example\n" for n in range(200))),
+        mail("text", "mail" * 5_000, sender="Pat <pat@x.example>"),
     ],
-    ids=["line ends", "dashes", "lines of dashes", "blanks", "unclosed styles", "boundaries", "addresses"],
+    ids=[
+        *("line ends", "dashes", "lines of dashes", "blanks", "unclosed styles", "boundaries", "addresses"),
+        *("frames", "lines of one", "indented lines", "subject"),
+    ],
 )
 def test_no_mail_keeps_its_reader_busy(raw: bytes) -> None:
     before = thread_time()
