@@ -13,7 +13,7 @@ from services.push.entry import enter_sibling
 from services.push.fold import fold
 from services.push.message import Letter
 from services.push.roads import NO_TURN, Roads
-from services.push.strangers import Strangers, is_strangers
+from services.push.strangers import Strangers
 from services.push.targets import choose
 from shared.channel import Channel
 from shared.content import PushContent
@@ -104,12 +104,10 @@ class PushProvider:
     async def _tell_of(
         self, parcel: Parcel, circuit: str, credential: str, verdicts: Sequence[Verdict]
     ) -> list[Verdict]:
-        judged = self._strangers.judge(circuit, credential, parcel.recipient, verdicts, again=parcel.unanswered > 0)
-        stand = judged.verdicts
+        stand = self._strangers.judge(circuit, credential, parcel.recipient, verdicts, again=parcel.unanswered > 0)
         is_silent = any(isinstance(one, NoVerdict) and one.code not in (ALL_TAKEN, NO_TURN) for one in stand)
         for place in _in_order(stand):
-            is_own = judged.own_matter and is_strangers(stand[place])
-            if not is_own and not _says_nothing(stand[place], is_silent=is_silent):
+            if not _says_nothing(stand[place], is_silent=is_silent):
                 stand[place] = await parcel.gate.told(
                     circuit, parcel.tenant.tenant_id, stand[place], parcel.unanswered, parcel.recipient
                 )

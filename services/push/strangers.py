@@ -26,14 +26,6 @@ _What = TypeVar("_What")
 _OF_ANOTHER = re.compile(r"mismatch|do(?:es)? not correspond", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdicts of one attempt's targets. ``own_matter``: what is left of strangers concerns nobody else."""
-
-    verdicts: list[Verdict]
-    own_matter: bool = False
-
-
 @dataclass(slots=True)
 class _Tally:
     """What recipients met lately with one credential: when each last took a message, since when each is a stranger."""
@@ -73,7 +65,7 @@ class Strangers:
 
     def judge(
         self, circuit: str, credential: str, recipient: Recipient, verdicts: Sequence[Verdict], *, again: bool
-    ) -> Judged:
+    ) -> list[Verdict]:
         """``verdicts`` of one attempt's targets: a stranger among friends is refused for good, and kept.
 
         Friends are most of the recipient's own targets; or, when it happens ``again`` to this job, most of the other
@@ -89,15 +81,11 @@ class Strangers:
         if friends > strangers:
             tally.note_taken(recipient, self._clock())
         if not strangers:
-            return Judged(list(verdicts))
-        if friends <= strangers:
-            if not tally.vouched(recipient, self._clock()):
-                return Judged(list(verdicts))
-            if not again:
-                return Judged(list(verdicts), own_matter=True)
+            return list(verdicts)
+        if friends <= strangers and not (tally.vouched(recipient, self._clock()) and again):
+            return list(verdicts)
         log.warning("push.targets_of_another_sender", circuit=circuit, count=strangers)
-        kept = [Rejected(code=one.code, error=one.error) if is_strangers(one) else one for one in verdicts]
-        return Judged(kept)
+        return [Rejected(code=one.code, error=one.error) if is_strangers(one) else one for one in verdicts]
 
 
 def is_strangers(verdict: Verdict) -> bool:
