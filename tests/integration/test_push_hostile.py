@@ -14,16 +14,17 @@ import pytest
 
 from services.push.connections import ALL_TAKEN, Connections, NoReply
 from services.push.roads import AT_ONCE, NO_TURN
-from shared.delivery.provider import Folded, OpenGate
-from shared.delivery.witnesses import ENOUGH, Recipient
+from shared.delivery.provider import Folded
+from shared.delivery.witnesses import ENOUGH
 from shared.endpoint import EndpointRules, Pair
-from shared.ids import ScopeId, TenantId
+from shared.ids import ScopeId
 from shared.store.database import Database
 from shared.store.pauses import Pause, read_pauses
 from shared.store.targets import register
-from shared.verdict import NoVerdict, Verdict
+from shared.verdict import NoVerdict
 from tests.factories import until
 from tests.fakes.fcm import OTHER_PROJECTS_TOKEN, UNAVAILABLE, Act, Drop, Hang, Say
+from tests.fakes.gates import ListeningGate
 from tests.fakes.product import eventually
 from tests.fakes.pushing import Outcome, Pushing, push_job, pushing_on, service
 from tests.fakes.rigs import WebPushRig
@@ -190,24 +191,6 @@ async def test_a_key_that_is_wrong_for_everybody_is_found_out_by_the_first_few(
     assert ENOUGH <= len(pushing.web.posts) <= ENOUGH + 2
 
 
-class Listening(OpenGate):
-    """A gate that keeps what it was told of which circuit."""
-
-    def __init__(self) -> None:
-        self.told_of: list[tuple[str, Verdict]] = []
-
-    async def told(
-        self,
-        circuit: str,
-        _tenant_id: TenantId,
-        verdict: Verdict,
-        _unanswered: int,
-        _recipient: Recipient | None = None,
-    ) -> Verdict:
-        self.told_of.append((circuit, verdict))
-        return verdict
-
-
 @pytest.fixture
 def silent_ports() -> Iterator[list[int]]:
     """As many push services as a recipient's browsers are posted to at once, that take connections and say nothing."""
@@ -227,7 +210,7 @@ async def test_a_browser_whose_turn_never_came_says_nothing_of_its_host(
             await register(
                 connection, ScopeId(1), "mallory", "webpush", f"http://127.0.0.1:{port}/push/mallory's", keys=keys
             )
-    rig, gate = WebPushRig(pushing, timedelta(seconds=2)), Listening()
+    rig, gate = WebPushRig(pushing, timedelta(seconds=2)), ListeningGate()
     outcome = await rig.provider.send(msgspec.structs.replace(rig.parcels("mallory"), gate=gate))
     await rig.provider.close()
     assert isinstance(outcome, Folded)

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from shared.channel import Channel
-from shared.delivery.provider import Folded, Held, OpenGate
-from shared.delivery.witnesses import Recipient
+from shared.delivery.provider import Folded
 from shared.ids import TenantId
 from shared.job import JobReason
 from shared.retry import RetryPolicy
@@ -32,6 +31,7 @@ from tests.fakes.fcm import (
     Wait,
     too_many,
 )
+from tests.fakes.gates import ListeningGate
 from tests.fakes.ledger import ledger_mistakes
 from tests.fakes.pushing import CONTENT, Outcome, Pushing, push_job, pushing_on, service
 from tests.fakes.rigs import ATTEMPT, FcmRig
@@ -114,30 +114,14 @@ async def test_what_only_firebase_knows_to_be_too_large_is_posted_once_and_costs
     assert [pushing.peer.posts_to(token) for token in "abc"] == [1, 1, 1]
 
 
-class Untouched(OpenGate):
-    """A gate that hears of nothing."""
-
-    def held(self, circuit: str, _tenant_id: TenantId, _recipient: Recipient | None = None) -> Held | None:
-        raise AssertionError(circuit)
-
-    async def told(
-        self,
-        circuit: str,
-        _tenant_id: TenantId,
-        _verdict: Verdict,
-        _unanswered: int,
-        _recipient: Recipient | None = None,
-    ) -> Verdict:
-        raise AssertionError(circuit)
-
-
 async def test_a_payload_too_large_says_nothing_of_push_services(pushing: Pushing) -> None:
     await pushing.phone("a")
     await pushing.browser("firefox")
-    rig = FcmRig(pushing, ATTEMPT)
+    rig, gate = FcmRig(pushing, ATTEMPT), ListeningGate()
     content = replace(CONTENT, data={"note": "é" * 2500})
-    outcome = await rig.provider.send(msgspec.structs.replace(rig.parcel(), content=content, gate=Untouched()))
+    outcome = await rig.provider.send(msgspec.structs.replace(rig.parcel(), content=content, gate=gate))
     await rig.provider.close()
+    assert (gate.asked_about, gate.told_of) == ([], [])
     assert isinstance(outcome, Folded)
     assert [(one.provider, _refusal(one.verdict)) for one in outcome.results] == [
         ("fcm", (JobReason.PAYLOAD_TOO_LARGE, "too_large")),
