@@ -59,7 +59,10 @@ class Harm:
 
 @dataclass(slots=True)
 class _Held:
+    """A claim of a job: when it was asked for, when its worker knew that it had it, and when it gave it up."""
+
     began: float
+    known_at: float
     wrote_at: float | None = None
 
 
@@ -86,11 +89,14 @@ class Oracle:
             self._in_company += sum(one.lost >= SUSPECT_FROM for one in claims)
         for one in claims:
             self._limit_passed += one.attempts >= one.max_attempts
-            held = self._held[one.job_id]
-            # Its lease cannot have ended: it lasts from when it was given, and that was after it was asked for.
-            if any(other.wrote_at is None and now < other.began + self._lease_seconds for other in held.values()):
-                self._contradicted.add((one.job_id, one.claim_seq))
-            held[one.claim_seq] = _Held(began)
+            held, mine = self._held[one.job_id], _Held(began, now)
+            for seq, other in held.items():
+                # An answer may be so late that the claim after it is known already.
+                first, second = (other, mine) if seq < one.claim_seq else (mine, other)
+                # Its lease cannot have ended: it lasts from when it was given, and that was after it was asked for.
+                if first.wrote_at is None and second.known_at < first.began + self._lease_seconds:
+                    self._contradicted.add((one.job_id, one.claim_seq))
+            held[one.claim_seq] = mine
 
     def writing(self, reports: Iterable[Report]) -> None:
         """A worker is about to write ``reports``, and so gives up its claims."""
