@@ -1,7 +1,7 @@
 """From rendered content to the message that firebase-admin sends: one per target, alike but for the token."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,10 @@ from shared.content import PushContent
 JOB_KEY = "waybill_job"
 LINK_KEY = "waybill_link"
 """What the app finds in the data beside the rule's own: the job's id, and where a tap leads."""
+LONGEST_TTL = timedelta(days=28)
+"""What push services keep a message for at most."""
+SHORTEST_TTL = timedelta(seconds=1)
+"""With 0 a phone that sleeps never hears of it, and Microsoft refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,11 @@ class Letter:
     def badge(self) -> int | None:
         """The number on the app's icon; None leaves it as it is."""
         return self.unread_count if self.content.badge == "unread" else None
+
+    def kept_for(self, lives: timedelta) -> "Letter":
+        """The same letter, kept by no push service for longer than it ``lives``."""
+        ttl = max(min(self.content.ttl or LONGEST_TTL, lives, LONGEST_TTL), SHORTEST_TTL)
+        return replace(self, content=replace(self.content, ttl=timedelta(seconds=int(ttl.total_seconds()))))
 
 
 def write_message(sdk: Any, token: str, letter: Letter, now: datetime) -> Any:

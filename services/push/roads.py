@@ -46,10 +46,11 @@ class Road(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FcmRoad:
-    """Through one Firebase project."""
+    """Through one Firebase project; the message ``lives`` so long."""
 
     sender: FcmSender
     account: ServiceAccount
+    lives: timedelta
 
     @property
     def credential(self) -> str:
@@ -62,7 +63,7 @@ class FcmRoad:
 
     async def ring(self, target: TargetState, letter: Letter, leaving: Callable[[], None]) -> Verdict:
         """What Firebase answered."""
-        return await self.sender.send(self.account, target.token or "", letter, leaving)
+        return await self.sender.send(self.account, target.token or "", letter.kept_for(self.lives), leaving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class Roads:
         """The way of ``letter``, which ``lives`` so long, to targets of ``kind``. Raises StoreUnavailable."""
         match kind:
             case "fcm":
-                return _wide_enough(await self._to_phones(tenant), least_size(letter), MOST_TO_PHONE)
+                return _wide_enough(await self._to_phones(tenant, lives), least_size(letter), MOST_TO_PHONE)
             case "webpush":
                 road = await self._to_browsers(tenant, lives)
                 return _wide_enough(road, len(write_payload(letter)), MOST_TO_BROWSER)
@@ -150,7 +151,7 @@ class Roads:
     async def learn(self, tenant: ScopedTenant) -> None:
         """Look the tenant's service account up again: a changed one is another circuit."""
         with contextlib.suppress(StoreUnavailable):
-            await self._to_phones(tenant)
+            await self._to_phones(tenant, timedelta())
             await self._to_browsers(tenant, timedelta())
 
     async def close(self) -> None:
@@ -158,7 +159,7 @@ class Roads:
         await self._fcm.close()
         await self._webpush.close()
 
-    async def _to_phones(self, tenant: ScopedTenant) -> Road:
+    async def _to_phones(self, tenant: ScopedTenant, lives: timedelta) -> Road:
         try:
             account = await self._accounts.of(tenant.tenant_id)
         except AccountUnusable as exc:
@@ -166,7 +167,7 @@ class Roads:
         if account is None:
             return _closed("no_sender", "the tenant has no push sender")
         self._circuit_of[tenant.tenant_id] = account.circuit
-        return FcmRoad(self._fcm, account)
+        return FcmRoad(self._fcm, account, lives)
 
     async def _to_browsers(self, tenant: ScopedTenant, lives: timedelta) -> Road:
         try:

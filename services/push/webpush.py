@@ -13,7 +13,7 @@ from yarl import URL
 
 from services.push.connections import Connections, NoReply
 from services.push.guard import GuardedResolver
-from services.push.message import JOB_KEY, Letter
+from services.push.message import JOB_KEY, LONGEST_TTL, Letter
 from services.push.reply import Reply
 from services.push.signers import Signer
 from services.push.webpush_replies import judge_webpush
@@ -27,8 +27,6 @@ OVERHEAD = 103
 """Of RFC 8188's header, key, delimiter and tag."""
 MOST_TO_BROWSER = LARGEST_BODY - OVERHEAD
 """What is left for the message, in bytes."""
-LONGEST_TTL = timedelta(days=28)
-"""What push services keep a message for at most."""
 SHORTEST_SECRET = 16
 """The last part of an endpoint is a secret when it is this long, and not an ordinary word."""
 

@@ -1,6 +1,7 @@
 """The push service whole: entry, targets, Firebase, fold and settle."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -70,6 +71,21 @@ async def test_ten_pushes_ring_each_living_target_once_each_and_forget_the_dead_
     async with service(pushing):
         await pushing.until_settled(11)
     assert [one.token for one in (await pushing.attempts())[len(attempts) :]] == ["quick", "slow"]
+
+
+@pytest.mark.parametrize(("ttl", "most"), [(None, 600), (timedelta(hours=4), 600), (timedelta(minutes=1), 60)])
+async def test_firebase_keeps_a_message_no_longer_than_its_job_is_worth_sending(
+    pushing: Pushing, ttl: timedelta | None, most: int
+) -> None:
+    await pushing.phone("phone")
+    await pushing.post(push_job(content=replace(CONTENT, ttl=ttl), expires_in=timedelta(minutes=10)))
+    async with service(pushing):
+        assert [one.status for one in await pushing.until_settled()] == ["SENT"]
+    (message,) = pushing.peer.rung("phone")
+    kept = int(message["android"]["ttl"].removesuffix("s"))
+    assert most - 100 < kept <= most
+    assert int(message["webpush"]["headers"]["TTL"]) == kept
+    assert int(message["apns"]["headers"]["apns-expiration"]) <= time.time() + most
 
 
 async def test_an_unregistered_token_among_three_is_forgotten_and_the_others_got_it_once(pushing: Pushing) -> None:

@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from services.push.message import Letter
+from services.push.message import LONGEST_TTL, Letter
 from services.push.signers import contact_of
-from services.push.webpush import LARGEST_BODY, LONGEST_TTL, MOST_TO_BROWSER, encrypt, write_headers, write_payload
+from services.push.webpush import LARGEST_BODY, MOST_TO_BROWSER, encrypt, write_headers, write_payload
 from shared.content import Link, PushContent
 from shared.errors import VapidKeyUnusable
 from shared.subscription import key_problems, plain_keys
