@@ -6,7 +6,8 @@ the login, "account disabled" of the customer it bills, "address does not exist"
 
 import re
 
-from services.email.phrases import Topic, plain_words
+from services.email.topics import Topic
+from services.email.words import compile_phrases, plain_words
 
 # Regular expressions as in the table of phrases.
 _PHRASES: dict[Topic, tuple[str, ...]] = {
@@ -71,8 +72,7 @@ _PHRASES: dict[Topic, tuple[str, ...]] = {
         r"\bchar(acter )?set\b|\bcharacters?\b|\bsmtputf8\b",
     ),
 }  # fmt: skip
-_COMPILED = {topic: re.compile("|".join(phrases)) for topic, phrases in _PHRASES.items()}
-
+_COMPILED = compile_phrases(_PHRASES)
 
 _BESIDE_ABSENT = re.compile(
     r"\b(access|denin?ed|refus\w*|error|fail\w*|command|syntax|policy|loop|system|misconfigured|connect\w*|domain"

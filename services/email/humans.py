@@ -4,7 +4,8 @@ import re
 
 from services.email.failure import quotes_a_reply, says_why
 from services.email.parts import Part
-from services.email.phrases import Topic, topic_of
+from services.email.phrases import topic_of
+from services.email.topics import Topic
 
 _SYSTEM = re.compile(
     r"mailer[-_.]?daemon|mail[-_. ]?daemon|postmaster|mdaemon|mail (delivery )?(sub)?system|mail delivery|mailadmin"

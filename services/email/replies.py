@@ -1,6 +1,15 @@
-"""From an SMTP reply to a verdict. Evidence in this order: stage, words, enhanced status, first digit.
+"""From an SMTP reply to a verdict: coarse and on the safe side, so that nobody's address suffers in doubt.
 
-Coarse and on the safe side: in doubt a refusal is about the message, so that nobody's address suffers for it.
+What counts, and the first that says anything decides:
+
+1. The first digit where it is no 5: 2 took it, 4 means not now, whatever the words.
+2. The stage: before MAIL a refusal is about us, and at MAIL about our sender or the size, for nobody else is named yet.
+3. The words: the first topic of the table in ``phrases`` that they speak of. Those of a dead address are believed only
+   where neither code nor status nor stage names another cause.
+4. The enhanced status. Some say little, and give way to words about the content.
+5. Else it is the message, or with a code of the login we are.
+
+Whatever comes out as a dead address is held against the words of ``doubts``, which may make something else of it.
 """
 
 import re
@@ -9,7 +18,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from services.email.doubts import doubt_of
-from services.email.phrases import Topic, topic_of
+from services.email.phrases import topic_of
+from services.email.topics import Topic
 from shared.job import JobReason
 from shared.verdict import Deferred, Delivered, NoVerdict, Rejected, SenderBlocked, Verdict
 
