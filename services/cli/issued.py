@@ -1,22 +1,16 @@
 """`waybill key list` and `key revoke`: the API keys that were issued, told apart without showing one."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from services.cli.acts import record
-from services.cli.beside import read_settings
-from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, show
-from services.cli.store import open_store
+from services.cli.store import run_on_store
 from shared.keys import Permission, hash_key, is_key
 from shared.store.database import Database, HotConnection
 from shared.store.keys import IssuedKey, find_key, list_keys, revoke_if_not_yet
 from shared.store.tenants import find_tenant
 from shared.web.instant import write_instant
-
-T = TypeVar("T")
 
 
 def list_issued(tenant: str | None, *, as_json: bool) -> None:
@@ -30,7 +24,7 @@ def list_issued(tenant: str | None, *, as_json: bool) -> None:
         async with database.hot() as pg:
             return await list_keys(pg, tenant)
 
-    found = _run(work)
+    found = run_on_store(work)
     show([_fields(one) for one in found], as_json, *([_line(one) for one in found] or ["There is no key yet."]))
 
 
@@ -47,7 +41,7 @@ def revoke(named: str, *, as_json: bool) -> None:
                 record("key_revoked", tenant=one.tenant, mode=one.mode, id=one.key_id)
             return next(key for key in await list_keys(pg) if key.key_id == one.key_id), revoked
 
-    one, revoked = _run(work)
+    one, revoked = run_on_store(work)
     what = f"{one.key_id}  {one.hint}  {one.tenant} ({one.mode})"
     said = f"Revoked: {what}. It is refused everywhere within five seconds."
     show({**_fields(one), "changed": revoked}, as_json, said if revoked else f"Revoked before: {what}.")
@@ -69,16 +63,6 @@ async def _the_one(pg: HotConnection, named: str) -> IssuedKey:
         case several:
             numbers = " or ".join(str(one.key_id) for one in several)
             raise CommandFailed(f"{len(several)} keys begin with {several[0].hint}: name one by its number, {numbers}")
-
-
-def _run(work: Callable[[Database], Awaitable[T]]) -> T:
-    url = read_settings(DatabaseSettings).database_url
-
-    async def opened() -> T:
-        async with open_store(url) as database:
-            return await work(database)
-
-    return asyncio.run(opened())
 
 
 def _fields(one: IssuedKey) -> dict[str, object]:

@@ -1,16 +1,13 @@
 """`waybill pause`, `resume` and `pauses`: what is not to be sent for now; jobs stay PENDING meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from services.cli.acts import operator, record
-from services.cli.beside import read_settings
-from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, UsageMistake, complain, show
-from services.cli.store import open_store
+from services.cli.store import run_on_store
 from shared.channel import Channel
 from shared.ids import ScopeId, TenantId
 from shared.store.database import Database
@@ -31,8 +28,6 @@ WAIT_LIMIT = timedelta(minutes=10)
 PORTION = 1000
 LONGEST_REASON = 1024
 FARTHEST_AHEAD = timedelta(days=365)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,7 @@ def pause(selectors: Selectors, *, until: str | None, reason: str, wait: bool, a
                 complain(f"not waited to the end: {selectors} is paused all the same")
                 raise
 
-    _run(work)
+    run_on_store(work)
     lasts = "until somebody resumes it" if ends_at is None else f"until {write_second(ends_at)}"
     end = " Nothing of it is in flight any more." if wait else ""
     show(fields, as_json, f"Paused: {selectors}, {lasts}. Its jobs stay PENDING.{end}")
@@ -107,7 +102,7 @@ def resume(selectors: Selectors, *, as_json: bool) -> None:
         await asyncio.sleep(OBEYED_AFTER.total_seconds())
         return await _bring_all_back(database, _covered(key, halves))
 
-    count = _run(work)
+    count = run_on_store(work)
     show({**_named(selectors), "brought_back": count}, as_json, f"Resumed: {selectors}.")
 
 
@@ -119,7 +114,7 @@ def list_pauses(as_json: bool) -> None:
         async with database.hot() as pg:
             return await read_pauses(pg), tenants
 
-    found, tenants = _run(work)
+    found, tenants = run_on_store(work)
     lines = [_line(one, tenants) for one in found] or ["Nothing is paused."]
     show([_fields(one, tenants) for one in found], as_json, *lines)
 
@@ -156,16 +151,6 @@ async def _bring_all_back(database: Database, covered: Covered) -> int:
         total, behind = total + brought.count, brought.last
         if brought.count < PORTION:
             return total
-
-
-def _run(work: Callable[[Database], Awaitable[T]]) -> T:
-    url = read_settings(DatabaseSettings).database_url
-
-    async def opened() -> T:
-        async with open_store(url) as database:
-            return await work(database)
-
-    return asyncio.run(opened())
 
 
 async def _halves(database: Database) -> Mapping[ScopeId, ScopedTenant]:

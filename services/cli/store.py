@@ -1,10 +1,14 @@
 """The database as a short command uses it: opened, its schema checked, closed again."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from services.cli.beside import read_settings
+from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed
 from shared.errors import CannotStart
 from shared.store.database import Database
@@ -13,6 +17,19 @@ from shared.store.tenants import StoredScope, scopes_of
 from shared.tenant import Mode
 
 POOL = 2
+
+T = TypeVar("T")
+
+
+def run_on_store(work: Callable[[Database], Awaitable[T]]) -> T:
+    """What ``work`` returns for the database that the settings name. Raises SettingsError, and as ``open_store``."""
+    url = read_settings(DatabaseSettings).database_url
+
+    async def opened() -> T:
+        async with open_store(url) as database:
+            return await work(database)
+
+    return asyncio.run(opened())
 
 
 @asynccontextmanager

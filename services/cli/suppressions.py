@@ -1,14 +1,11 @@
 """`waybill suppressions`: the addresses that a tenant writes to no more."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from services.cli.acts import record
-from services.cli.beside import read_settings
-from services.cli.db import DatabaseSettings
 from services.cli.exits import CommandFailed, UsageMistake, complain, show
-from services.cli.store import half_of, mode_of, open_store
+from services.cli.store import half_of, mode_of, run_on_store
 from shared.address import address_problem, normal_address
 from shared.channel import Channel
 from shared.ids import ScopeId
@@ -95,15 +92,12 @@ async def _page(
 
 
 def _run(tenant: str, test: bool, work: Callable[[Database, ScopeId], Awaitable[T]]) -> T:
-    url = read_settings(DatabaseSettings).database_url
+    async def in_half(database: Database) -> T:
+        async with database.begin() as connection:
+            scope = await half_of(connection, tenant, mode_of(test))
+        return await work(database, scope.scope_id)
 
-    async def opened() -> T:
-        async with open_store(url) as database:
-            async with database.begin() as connection:
-                scope = await half_of(connection, tenant, mode_of(test))
-            return await work(database, scope.scope_id)
-
-    return asyncio.run(opened())
+    return run_on_store(in_half)
 
 
 def _fields(one: Suppression) -> dict[str, str | None]:
