@@ -23,7 +23,7 @@ from shared.lifecycle import Part
 from shared.logs import get_logger
 from shared.metrics import bounce_connections
 from shared.store.receipts import ReceiptSource
-from shared.web.server import CannotListen
+from shared.web.server import take_port
 
 log = get_logger()
 
@@ -63,7 +63,7 @@ class Listener:
 
     def part(self, host: str, port: int) -> ListenerPart:
         """A part that listens on ``host``:``port``. The port is taken at once (CannotListen)."""
-        bound = _bind(host, port)
+        bound = take_port(host, port)
 
         async def run(stop: asyncio.Event) -> None:
             # The loop closes what it is given; the port stays ours in case the part has to start again.
@@ -163,11 +163,3 @@ def _network(peer: object) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address.packed[:8] + bytes(8), 64)))
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as exc:
-        raise CannotListen(host, port, exc) from exc

@@ -35,6 +35,15 @@ class CannotListen(WaybillError):
         self.errno = cause.errno
 
 
+def take_port(host: str, port: int) -> socket.socket:
+    """A socket that listens on ``host``:``port``, for what speaks something else than HTTP. Raises CannotListen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as exc:
+        raise CannotListen(host, port, exc) from exc
+
+
 @dataclass(frozen=True)
 class HttpPart(Part):
     """A part that answers HTTP on ``port`` (the one it really got where 0 was asked for) while ``answering`` is set."""

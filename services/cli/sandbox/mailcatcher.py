@@ -11,7 +11,7 @@ from typing import Any
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from shared.lifecycle import Part
-from shared.web.server import CannotListen
+from shared.web.server import take_port
 
 MOST_MAILS = 1000
 MOST_BYTES = 64 * 1024 * 1024
@@ -58,7 +58,7 @@ class MailCatcher:
 
     def part(self, host: str, port: int) -> MailPart:
         """A part that catches mail on ``host``:``port``. The port is taken at once (CannotListen)."""
-        bound = _bind(host, port)
+        bound = take_port(host, port)
 
         async def run(stop: asyncio.Event) -> None:
             # The loop closes what it is given; the port stays ours in case the part has to start again.
@@ -103,11 +103,3 @@ class _Dialogue(SMTP):
         if self.transport is not None:
             self._connections.discard(self.transport)
         super().connection_lost(error)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as exc:
-        raise CannotListen(host, port, exc) from exc
