@@ -2,49 +2,15 @@
 
 from base64 import encodebytes
 from pathlib import Path
-from time import thread_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.email.bounces import classify
+from tests.fakes.bounces import COPY, DAEMON, PAT, SAM, mail, recipient, report
 
-PAT, SAM = "pat.lee@dest.example", "sam.kim@dest.example"
 GONE, MESSAGE, LATER, US = "permanent-recipient", "permanent-message", "transient", "sender-side"
-DAEMON = "Mail Delivery System <MAILER-DAEMON@mx.relay.example>"
-COPY = f"""Return-Path: <bounces@mail.shop.example>
-Message-ID: <0193@mail.shop.example>
-From: Shop <orders@shop.example>
-To: Pat <{PAT}>
-Subject: Your order
-
-Hello Pat, write to help@shop.example
-"""
-
-
-def mail(
-    text: str, subject: str = "Undelivered Mail Returned to Sender", sender: str = DAEMON, headers: str = ""
-) -> bytes:
-    head = f"Return-Path: <>\nFrom: {sender}\nTo: bounces@mail.shop.example\nSubject: {subject}\n{headers}"
-    return f"{head}\n{text}".encode()
-
-
-def report(*recipients: str, text: str = "Something went wrong.", kind: str = "message/delivery-status") -> bytes:
-    parts = [
-        f"Content-Type: text/plain\n\n{text}\n",
-        f"Content-Type: {kind}\n\nReporting-MTA: dns; mx.relay.example\n\n" + "\n\n".join(recipients) + "\n",
-        f"Content-Type: message/rfc822\n\n{COPY}",
-    ]
-    body = "".join(f"--B\n{part}\n" for part in parts) + "--B--\n"
-    return mail(
-        body, headers='MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary="B"\n'
-    )
-
-
-def recipient(status: str, diagnostic: str = "", action: str = "failed", address: str = PAT) -> str:
-    lines = [f"Final-Recipient: rfc822; {address}", f"Action: {action}", f"Status: {status}"]
-    return "\n".join([*lines, f"Diagnostic-Code: {diagnostic}"] if diagnostic else lines)
 
 
 def classes(raw: bytes) -> dict[str, str]:
@@ -320,65 +286,6 @@ SEEDS = [
 def test_cut_and_bent_mails_are_no_trouble(raw: bytes, at: int, piece: bytes, cut: int) -> None:
     classify(raw[:at] + piece + raw[at + len(piece) :])
     classify(raw[:cut])
-
-
-def nested(depth: int) -> bytes:
-    opening = "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(depth))
-    return (
-        f"From: {DAEMON}\nSubject: failure notice\nReturn-Path: <>\n{opening}\n550 5.1.1 user unknown {PAT}\n".encode()
-    )
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        nested(1_000),
-        b"From: MAILER-DAEMON\nReturn-Path: <>\n" + b"X-Long: " + b"a" * 3_000_000 + b"\n\nbody",
-        b"From: MAILER-DAEMON\nReturn-Path: <>\n" + b"X: y\n" * 200_000 + b"\nbody",
-        b"From: MAILER-DAEMON\nReturn-Path: <>\nSubject: " + b"=?utf-8?q?=00=ff?= " * 20_000 + b"\n\nbody",
-        mail(f"<{PAT}>: " + "very long " * 300_000),
-        mail("a@b.example " * 200_000),
-        mail("<" * 1_000_000, headers="Content-Type: text/html\n"),
-        mail("--B\n" * 300_000, headers="Content-Type: multipart/report; boundary=B\n"),
-        report(*[recipient("5.1.1", "smtp; 550 5.1.1 user unknown", address=f"p{n}@d.example") for n in range(5_000)]),
-        mail("\xff\xfe", headers="Content-Type: text/plain; charset=unicode-escape\n"),
-        mail("text", headers="Content-Type: text/plain; charset=\x00nonsense\xff\n"),
-        mail("text", "=?utf-8?b?A?= =?utf-8?q?=?= =?utf-8?b?=?="),
-        mail("=" * 500_000, headers="Content-Transfer-Encoding: quoted-printable\n"),
-        b"",
-        b"\n\n\n",
-        b"\0" * 1_000_000,
-    ],
-    ids=range(16),
-)  # fmt: skip
-def test_hostile_mails_are_read_to_their_end(raw: bytes) -> None:
-    assert all(kind for _, kind, _ in classify(raw))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        mail("x" + "\n" * 60_000),
-        mail("x\n" + "-" * 60_000),
-        mail("x\n" + "-\n" * 30_000),
-        mail("x\n" + " " * 60_000),
-        mail("<style " * 28_000, headers="Content-Type: text/html\n"),
-        mail("--B" * 600_000, headers="Content-Type: multipart/report; boundary=B\n"),
-        mail("\n\n\n".join(f">>> p{n}@d.example" for n in range(3_500))),
-        mail("\n".join(f"<p{n}@d.example>" for n in range(50)) + "\n\n" + "could not be delivered to" * 2_300),
-        mail("\n".join(f"{PAT} {n}" for n in range(5_000))),
-        mail((" " * 80 + "\n") * 600 + "".join(f"x p{n}@d.example\n" for n in range(200))),
-        mail("text", "mail" * 5_000, sender="Pat <pat@x.example>"),
-    ],
-    ids=[
-        *("line ends", "dashes", "lines of dashes", "blanks", "unclosed styles", "boundaries", "addresses"),
-        *("frames", "lines of one", "indented lines", "subject"),
-    ],
-)
-def test_no_mail_keeps_its_reader_busy(raw: bytes) -> None:
-    before = thread_time()
-    classify(raw)
-    assert thread_time() - before < 4
 
 
 def test_hidden_words_of_html_are_nobodys_also_where_one_is_not_closed() -> None:
