@@ -100,7 +100,7 @@ def suppression_routes(database: Database, within: timedelta) -> Sequence[HTTPRo
         async with database.hot(within) as pg:
             return _show(await suppress(pg, request.auth.scope_id, Channel.EMAIL, new))
 
-    # An address may have a slash in it, which is a slash of the path by now, however it was written.
+    # An address may have a slash in it, and who deletes it may have forgotten to escape that.
     @delete(PATH + "/{address:path}", operation_id="delete_suppression")
     async def delete_suppression(request: KeyRequest, address: FromPath[str]) -> None:
         """Write to an address again. Be sure that it lives: mail to dead ones costs reputation."""

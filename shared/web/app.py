@@ -13,6 +13,7 @@ from shared.web.answers import answer_error
 from shared.web.body import LARGEST_BODY
 from shared.web.edge import Edge
 from shared.web.problem_page import problem_page
+from shared.web.slashes import GivenSlashes
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -32,6 +33,7 @@ def make_app(
     app = Litestar(
         [*route_handlers, problem_page],
         exception_handlers={Exception: answer_error},
+        middleware=[GivenSlashes],
         logging_config=None,
         openapi_config=OpenAPIConfig(
             title=title,

@@ -10,6 +10,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.metrics import request_seconds
+from shared.web.slashes import keep_slashes
 
 LONGEST_REQUEST_ID = 128
 _NOT_IN_REQUEST_ID = re.compile(r"[^A-Za-z0-9._:/+=@-]")
@@ -38,6 +39,7 @@ class Edge:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
+        keep_slashes(scope)
         request_id = _take_request_id(scope) or new_request_id()
         scope[_KEY] = request_id  # type: ignore[literal-required]  # ASGI lets a server put keys of its own in a scope
         started, status = time.perf_counter(), 0

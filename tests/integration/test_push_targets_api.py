@@ -157,6 +157,15 @@ async def test_a_recipients_id_may_be_anything_that_an_event_may_name(api: Api) 
     assert stored == "a"
 
 
+async def test_a_recipient_may_have_a_slash_in_its_id(api: Api) -> None:
+    path = "/api/v1/recipients/team%2F7%252f/push-targets"
+    target = (await api.put(path, token="fcm:token-1")).json()
+    assert await _stored(api, "team/7%2f") == ["fcm:token-1"]
+    assert await ids(api.live, path) == [target["id"]]
+    assert (await api.live.get("/api/v1/recipients/team/7%252f/push-targets")).status_code == 404
+    assert (await api.live.delete(f"{path}/{target['id']}")).status_code == 204
+
+
 async def _stored(api: Api, recipient_id: str) -> list[str]:
     async with api.database.hot() as pg:
         scope_id = await pg.fetchval("SELECT scope_id FROM push_targets LIMIT 1")
